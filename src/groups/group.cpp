@@ -1,0 +1,174 @@
+#include "groups/group.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace galgo::groups {
+namespace {
+
+auto slot_position(auto& members, MemberId id) {
+    return std::ranges::lower_bound(members, id, {}, &Member::id);
+}
+
+}  // namespace
+
+Group::Group(std::uint32_t partition_count) : owners_(partition_count) {}
+
+Group Group::restored(std::uint32_t partition_count, Generation generation) {
+    Group group(partition_count);
+    group.generation_ = generation;
+    return group;
+}
+
+bool Group::join(ClientId client) {
+    if (slots_.contains(client)) {
+        return false;
+    }
+    // Members are sorted by slot, so the first that is out of step marks the lowest hole.
+    std::uint32_t slot = 0;
+    while (slot < members_.size() && members_[slot].id.value() == slot) {
+        ++slot;
+    }
+    const MemberId id(slot);
+    members_.insert(members_.begin() + slot, Member{.id = id, .client = client, .partitions = {}});
+    slots_.emplace(client, id);
+    rebalance();
+    return true;
+}
+
+bool Group::leave(ClientId client) {
+    const auto slot = slots_.find(client);
+    if (slot == slots_.end()) {
+        return false;
+    }
+    const auto member = slot_position(members_, slot->second);
+    for (const std::uint32_t partition : member->partitions) {
+        owners_[partition].reset();
+    }
+    members_.erase(member);
+    slots_.erase(slot);
+    rebalance();
+    return true;
+}
+
+bool Group::remove_all_members() {
+    if (members_.empty()) {
+        return false;
+    }
+    members_.clear();
+    slots_.clear();
+    std::ranges::fill(owners_, std::nullopt);
+    rebalance();
+    return true;
+}
+
+bool Group::set_partition_count(std::uint32_t partition_count) {
+    if (partition_count == owners_.size()) {
+        return false;
+    }
+    owners_.resize(partition_count);
+    for (Member& member : members_) {
+        std::erase_if(member.partitions,
+                      [&](std::uint32_t partition) { return partition >= partition_count; });
+    }
+    rebalance();
+    return true;
+}
+
+const Member* Group::find_member(ClientId client) const noexcept {
+    const auto slot = slots_.find(client);
+    return slot == slots_.end() ? nullptr : &*slot_position(members_, slot->second);
+}
+
+const Member* Group::owner_of(std::uint32_t partition) const noexcept {
+    if (partition >= owners_.size() || !owners_[partition].has_value()) {
+        return nullptr;
+    }
+    return &*slot_position(members_, *owners_[partition]);
+}
+
+bool Group::owns(ClientId client, std::uint32_t partition) const noexcept {
+    const Member* owner = owner_of(partition);
+    return owner != nullptr && owner->client == client;
+}
+
+/// Moves as few partitions as a balanced assignment allows: the members that already hold more than
+/// the common share get the larger shares, surplus is cut from the end of a list, and what has no owner
+/// is dealt in ascending order over the members below their share, in slot order. A group that starts
+/// from nothing thereby gets partition i at member i modulo the member count.
+void Group::rebalance() {
+    generation_ = generation_.next();
+    if (members_.empty()) {
+        return;
+    }
+    const std::size_t share = owners_.size() / members_.size();
+    std::size_t larger_shares = owners_.size() % members_.size();
+    std::vector<std::size_t> targets(members_.size(), share);
+    const auto grant_larger = [&](auto&& wanted) {
+        for (std::size_t i = 0; i < members_.size() && larger_shares > 0; ++i) {
+            if (targets[i] == share && wanted(members_[i])) {
+                ++targets[i];
+                --larger_shares;
+            }
+        }
+    };
+    grant_larger([&](const Member& member) { return member.partitions.size() > share; });
+    grant_larger([](const Member&) { return true; });
+
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        std::vector<std::uint32_t>& partitions = members_[i].partitions;
+        while (partitions.size() > targets[i]) {
+            owners_[partitions.back()].reset();
+            partitions.pop_back();
+        }
+    }
+    std::size_t next = 0;
+    for (std::uint32_t partition = 0; partition < owners_.size(); ++partition) {
+        if (owners_[partition].has_value()) {
+            continue;
+        }
+        // The targets add up to the partition count, so somebody is below his share.
+        while (members_[next].partitions.size() >= targets[next]) {
+            next = (next + 1) % members_.size();
+        }
+        members_[next].partitions.push_back(partition);
+        owners_[partition] = members_[next].id;
+        next = (next + 1) % members_.size();
+    }
+    for (Member& member : members_) {
+        std::ranges::sort(member.partitions);
+    }
+}
+
+void Group::check_invariants() const {
+    GALGO_CHECK(slots_.size() == members_.size());
+    std::size_t owned = 0;
+    std::size_t smallest = owners_.size();
+    std::size_t largest = 0;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        const Member& member = members_[i];
+        if (i > 0) {
+            GALGO_CHECK(members_[i - 1].id < member.id);
+        }
+        const auto slot = slots_.find(member.client);
+        GALGO_CHECK(slot != slots_.end() && slot->second == member.id);
+        GALGO_CHECK(std::ranges::is_sorted(member.partitions));
+        for (const std::uint32_t partition : member.partitions) {
+            GALGO_CHECK(partition < owners_.size());
+            GALGO_CHECK(owners_[partition] == member.id);
+        }
+        owned += member.partitions.size();
+        smallest = std::min(smallest, member.partitions.size());
+        largest = std::max(largest, member.partitions.size());
+    }
+    // Each listed partition names its lister as owner and the sums agree: complete and disjoint.
+    GALGO_CHECK(owned == (members_.empty() ? 0 : owners_.size()));
+    if (members_.empty()) {
+        GALGO_CHECK(std::ranges::none_of(owners_, [](const auto& owner) { return owner.has_value(); }));
+    } else {
+        GALGO_CHECK(largest - smallest <= 1);
+    }
+}
+
+}  // namespace galgo::groups
