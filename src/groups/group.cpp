@@ -43,8 +43,8 @@ bool Group::leave(ClientId client) {
         return false;
     }
     const auto member = slot_position(members_, slot->second);
-    for (const std::uint32_t partition : member->partitions) {
-        owners_[partition].reset();
+    for (const PartitionId partition : member->partitions) {
+        owners_[partition.value()].reset();
     }
     members_.erase(member);
     slots_.erase(slot);
@@ -70,7 +70,7 @@ bool Group::set_partition_count(std::uint32_t partition_count) {
     owners_.resize(partition_count);
     for (Member& member : members_) {
         std::erase_if(member.partitions,
-                      [&](std::uint32_t partition) { return partition >= partition_count; });
+                      [&](PartitionId partition) { return partition.value() >= partition_count; });
     }
     rebalance();
     return true;
@@ -81,14 +81,15 @@ const Member* Group::find_member(ClientId client) const noexcept {
     return slot == slots_.end() ? nullptr : &*slot_position(members_, slot->second);
 }
 
-const Member* Group::owner_of(std::uint32_t partition) const noexcept {
-    if (partition >= owners_.size() || !owners_[partition].has_value()) {
+const Member* Group::owner_of(PartitionId partition) const noexcept {
+    const std::uint32_t index = partition.value();
+    if (index >= owners_.size() || !owners_[index].has_value()) {
         return nullptr;
     }
-    return &*slot_position(members_, *owners_[partition]);
+    return &*slot_position(members_, *owners_[index]);
 }
 
-bool Group::owns(ClientId client, std::uint32_t partition) const noexcept {
+bool Group::owns(ClientId client, PartitionId partition) const noexcept {
     const Member* owner = owner_of(partition);
     return owner != nullptr && owner->client == client;
 }
@@ -117,23 +118,23 @@ void Group::rebalance() {
     grant_larger([](const Member&) { return true; });
 
     for (std::size_t i = 0; i < members_.size(); ++i) {
-        std::vector<std::uint32_t>& partitions = members_[i].partitions;
+        std::vector<PartitionId>& partitions = members_[i].partitions;
         while (partitions.size() > targets[i]) {
-            owners_[partitions.back()].reset();
+            owners_[partitions.back().value()].reset();
             partitions.pop_back();
         }
     }
     std::size_t next = 0;
-    for (std::uint32_t partition = 0; partition < owners_.size(); ++partition) {
-        if (owners_[partition].has_value()) {
+    for (std::uint32_t index = 0; index < owners_.size(); ++index) {
+        if (owners_[index].has_value()) {
             continue;
         }
         // The targets add up to the partition count, so somebody is below his share.
         while (members_[next].partitions.size() >= targets[next]) {
             next = (next + 1) % members_.size();
         }
-        members_[next].partitions.push_back(partition);
-        owners_[partition] = members_[next].id;
+        members_[next].partitions.push_back(PartitionId(index));
+        owners_[index] = members_[next].id;
         next = (next + 1) % members_.size();
     }
     for (Member& member : members_) {
@@ -154,9 +155,9 @@ void Group::check_invariants() const {
         const auto slot = slots_.find(member.client);
         GALGO_CHECK(slot != slots_.end() && slot->second == member.id);
         GALGO_CHECK(std::ranges::is_sorted(member.partitions));
-        for (const std::uint32_t partition : member.partitions) {
-            GALGO_CHECK(partition < owners_.size());
-            GALGO_CHECK(owners_[partition] == member.id);
+        for (const PartitionId partition : member.partitions) {
+            GALGO_CHECK(partition.value() < owners_.size());
+            GALGO_CHECK(owners_[partition.value()] == member.id);
         }
         owned += member.partitions.size();
         smallest = std::min(smallest, member.partitions.size());

@@ -28,18 +28,20 @@
 
 #include "base/ids.hpp"
 #include "base/strong_id.hpp"
+#include "model/ids.hpp"
 
 namespace galgo::groups {
 
 /// Slot of a member in its group, 0-based; the lowest free one is used again.
-using MemberId = StrongId<struct MemberIdTag, std::uint32_t>;
+using model::MemberId;
+using model::PartitionId;
 /// Version of a group's assignment, from 0 (a new group without members).
 using Generation = StrongId<struct GenerationTag, std::uint64_t>;
 
 struct Member {
     MemberId id;
     ClientId client;
-    std::vector<std::uint32_t> partitions;  ///< owned partition ids, ascending
+    std::vector<PartitionId> partitions;  ///< owned, ascending
 
     bool operator==(const Member&) const = default;
 };
@@ -71,8 +73,8 @@ class Group {
     /// Null when `client` is no member. Valid until the next change.
     [[nodiscard]] const Member* find_member(ClientId client) const noexcept;
     /// The one member that may poll `partition`; null without members or beyond the partition count.
-    [[nodiscard]] const Member* owner_of(std::uint32_t partition) const noexcept;
-    [[nodiscard]] bool owns(ClientId client, std::uint32_t partition) const noexcept;
+    [[nodiscard]] const Member* owner_of(PartitionId partition) const noexcept;
+    [[nodiscard]] bool owns(ClientId client, PartitionId partition) const noexcept;
 
     /// What a stored group is made of again: generation and partition count; memberships are not
     /// stored (they end with their connections).

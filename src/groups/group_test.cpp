@@ -16,6 +16,16 @@ using testing::IsEmpty;
 
 ClientId client(std::uint32_t number) { return ClientId(u128{number}); }
 
+PartitionId partition(std::uint32_t index) { return PartitionId(index); }
+
+std::vector<std::uint32_t> partitions_of(const Group& group, std::uint32_t number) {
+    std::vector<std::uint32_t> result;
+    for (const PartitionId id : group.find_member(client(number))->partitions) {
+        result.push_back(id.value());
+    }
+    return result;
+}
+
 std::vector<std::size_t> shares(const Group& group) {
     std::vector<std::size_t> result;
     for (const Member& member : group.members()) {
@@ -28,7 +38,7 @@ TEST(Group, StartsEmpty) {
     const Group group(4);
     EXPECT_EQ(group.generation(), Generation(0));
     EXPECT_EQ(group.member_count(), 0U);
-    EXPECT_EQ(group.owner_of(0), nullptr);
+    EXPECT_EQ(group.owner_of(partition(0)), nullptr);
     EXPECT_EQ(group.find_member(client(1)), nullptr);
     group.check_invariants();
 }
@@ -36,13 +46,13 @@ TEST(Group, StartsEmpty) {
 TEST(Group, TwoJoinsOverFourPartitionsGiveTwoEach) {
     Group group(4);
     EXPECT_TRUE(group.join(client(1)));
-    EXPECT_THAT(group.find_member(client(1))->partitions, ElementsAre(0, 1, 2, 3));
+    EXPECT_THAT(partitions_of(group, 1), ElementsAre(0, 1, 2, 3));
     EXPECT_TRUE(group.join(client(2)));
-    EXPECT_THAT(group.find_member(client(1))->partitions, ElementsAre(0, 1));
-    EXPECT_THAT(group.find_member(client(2))->partitions, ElementsAre(2, 3));
-    EXPECT_TRUE(group.owns(client(2), 3));
-    EXPECT_FALSE(group.owns(client(1), 3));
-    EXPECT_FALSE(group.owns(client(1), 4)) << "beyond the partition count";
+    EXPECT_THAT(partitions_of(group, 1), ElementsAre(0, 1));
+    EXPECT_THAT(partitions_of(group, 2), ElementsAre(2, 3));
+    EXPECT_TRUE(group.owns(client(2), partition(3)));
+    EXPECT_FALSE(group.owns(client(1), partition(3)));
+    EXPECT_FALSE(group.owns(client(1), partition(4))) << "beyond the partition count";
     EXPECT_EQ(group.generation(), Generation(2));
 }
 
@@ -90,11 +100,11 @@ TEST(Group, IdleMemberTakesOverWhenAnOwnerLeaves) {
         group.join(client(i));
     }
     EXPECT_THAT(shares(group), ElementsAre(1, 1, 0, 0));
-    const auto kept = group.find_member(client(2))->partitions;
+    const auto kept = partitions_of(group, 2);
     group.leave(client(1));
     EXPECT_THAT(shares(group), ElementsAre(1, 1, 0));
-    EXPECT_EQ(group.find_member(client(2))->partitions, kept);
-    EXPECT_THAT(group.find_member(client(3))->partitions, ElementsAre(0));
+    EXPECT_EQ(partitions_of(group, 2), kept);
+    EXPECT_THAT(partitions_of(group, 3), ElementsAre(0));
 }
 
 TEST(Group, PartitionCountFollowsTheTopic) {
@@ -124,12 +134,12 @@ TEST(Group, RestoredKeepsGenerationWithoutMembers) {
 std::size_t moved(const Group& before, const Group& after) {
     std::size_t count = 0;
     const std::uint32_t partitions = std::min(before.partition_count(), after.partition_count());
-    for (std::uint32_t partition = 0; partition < partitions; ++partition) {
-        const Member* old_owner = before.owner_of(partition);
+    for (std::uint32_t index = 0; index < partitions; ++index) {
+        const Member* old_owner = before.owner_of(partition(index));
         if (old_owner == nullptr || after.find_member(old_owner->client) == nullptr) {
             continue;
         }
-        count += after.owns(old_owner->client, partition) ? 0U : 1U;
+        count += after.owns(old_owner->client, partition(index)) ? 0U : 1U;
     }
     return count;
 }
