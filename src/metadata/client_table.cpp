@@ -1,0 +1,100 @@
+#include "metadata/client_table.hpp"
+
+#include <iterator>
+
+#include "base/check.hpp"
+
+namespace galgo::metadata {
+namespace {
+
+bool stamps_differ(u128 left, u128 right) noexcept {
+    return left != 0 && right != 0 && left != right;
+}
+
+}  // namespace
+
+ClientTable::Classification ClientTable::classify(ClientId client, SessionId session,
+                                                  RequestNumber request,
+                                                  u128 checksum) const noexcept {
+    const auto found = entries_.find(client);
+    if (found == entries_.end()) {
+        return {.verdict = Verdict::kNoSession, .reply = {}};
+    }
+    const Entry& entry = found->second;
+    if (session < entry.epoch) {
+        return {.verdict = Verdict::kSessionTooLow, .reply = {}};
+    }
+    if (session > entry.epoch) {
+        return {.verdict = Verdict::kDrop, .reply = {}};
+    }
+    if (request > entry.watermark) {
+        return {.verdict = Verdict::kExecute, .reply = {}};
+    }
+    if (request == entry.watermark && stamps_differ(checksum, entry.watermark_checksum)) {
+        return {.verdict = Verdict::kDrop, .reply = {}};
+    }
+    for (const auto& reply : entry.replies) {
+        if (reply->request != request) {
+            continue;
+        }
+        if (stamps_differ(checksum, reply->checksum)) {
+            return {.verdict = Verdict::kDrop, .reply = {}};
+        }
+        return {.verdict = Verdict::kReplay, .reply = reply->bytes};
+    }
+    return {.verdict = Verdict::kApplied, .reply = {}};
+}
+
+void ClientTable::start_session(ClientId client, SessionId epoch, model::UserId user) {
+    end_session(client);
+    Entry entry;
+    entry.epoch = epoch;
+    entry.user = user;
+    entries_.emplace(client, std::move(entry));
+}
+
+void ClientTable::end_session(ClientId client) {
+    const auto found = entries_.find(client);
+    if (found == entries_.end()) {
+        return;
+    }
+    while (!found->second.replies.empty()) {
+        drop_oldest_reply(found->second);
+    }
+    entries_.erase(found);
+}
+
+void ClientTable::record(ClientId client, RequestNumber request, u128 checksum, ConstBytes reply) {
+    const auto found = entries_.find(client);
+    if (found == entries_.end()) {
+        return;
+    }
+    Entry& entry = found->second;
+    GALGO_CHECK(request > entry.watermark);  // classify() let nothing else into the log
+    entry.watermark = request;
+    entry.watermark_checksum = checksum;
+    if (entry.replies.size() == kRepliesPerClient) {
+        drop_oldest_reply(entry);
+    }
+    replies_.push_back(CachedReply{.client = client,
+                                   .request = request,
+                                   .checksum = checksum,
+                                   .bytes = {reply.begin(), reply.end()}});
+    entry.replies.push_back(std::prev(replies_.end()));
+    reply_bytes_ += reply.size();
+    while (reply_bytes_ > reply_bytes_max_) {
+        // The oldest reply of all is the oldest of its client.
+        const auto owner = entries_.find(replies_.front().client);
+        GALGO_CHECK(owner != entries_.end());
+        drop_oldest_reply(owner->second);
+    }
+}
+
+void ClientTable::drop_oldest_reply(Entry& entry) {
+    const ReplyList::iterator reply = entry.replies.front();
+    reply_bytes_ -= reply->bytes.size();
+    entry.replies.pop_front();
+    replies_.erase(reply);
+}
+
+}  // namespace galgo::metadata
