@@ -8,6 +8,8 @@ target_compile_options(galgo_flags INTERFACE
   -stdlib=libc++
   -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
   -Wunused-result -Wimplicit-fallthrough -Werror
+  # Option structs have defaults; naming only the fields that differ is their point.
+  -Wno-missing-designated-field-initializers
   -fno-omit-frame-pointer -march=x86-64-v2)
 target_link_options(galgo_flags INTERFACE
   -stdlib=libc++ -static-libstdc++ -fuse-ld=lld -rdynamic -Wl,--build-id=sha1)
