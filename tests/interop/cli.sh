@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# A tour with the published command line tool, checking what it prints:
+#   tests/interop/cli.sh path/to/iggy HOST:PORT
+# Every command is a process of its own: connect, log in, do, log out. The rest of a failed tour is
+# still run, so that one run shows all that differs.
+set -uo pipefail
+
+IGGY=$1 ADDRESS=$2
+home=$(mktemp -d "${TMPDIR:-/tmp}/galgo-cli.XXXXXX")
+trap 'rm -rf "$home"' EXIT
+export IGGY_HOME=$home IGGY_USERNAME=iggy IGGY_PASSWORD=iggy COLUMNS=200
+unset DBUS_SESSION_BUS_ADDRESS
+passed=0 failed=0
+
+iggy() { timeout 30 "$IGGY" --tcp-server-address "$ADDRESS" --tcp-reconnection-max-retries 1 "$@" </dev/null 2>&1; }
+
+verdict() { # ok? WHAT OUTPUT
+  if [ "$1" = yes ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n%s\n\n' "$2" "$3"
+  fi
+}
+
+# expect PATTERN ARGUMENT... : the command succeeds and a line of its output matches.
+expect() {
+  local pattern=$1 output rc ok=no
+  shift
+  output=$(iggy "$@")
+  rc=$?
+  if [ $rc = 0 ] && grep -Eq -- "$pattern" <<<"$output"; then ok=yes; fi
+  verdict $ok "iggy $* (status $rc), expected: $pattern" "$output"
+}
+
+# refuse PATTERN ARGUMENT... : the command fails with status 1 and says why.
+refuse() {
+  local pattern=$1 output rc ok=no
+  shift
+  output=$(iggy "$@")
+  rc=$?
+  if [ $rc = 1 ] && grep -Eq -- "$pattern" <<<"$output"; then ok=yes; fi
+  verdict $ok "iggy $* (status $rc, expected 1), expected: $pattern" "$output"
+}
+
+# cell TEXT : a table cell, or the field of a list line, with exactly this text.
+cell() { printf '[|│┆] *%s *([|│┆]|$)' "$1"; }
+
+expect 'Ping sequence id: *1 time: [0-9.]+ ms' ping --count 1
+expect "$(cell tcp)|TCP" me
+
+expect 'No streams found!' stream list
+expect 'Stream with ID: shop was not found' stream get shop
+expect 'Stream with name: shop and ID auto incremented created' stream create shop
+refuse 'already exists' stream create shop
+expect '^0\|.*\|shop\|.*\|0\|0$' stream list --list-mode list
+expect "$(cell shop)" stream get shop
+expect 'Stream with ID: shop updated name: store' stream update shop store
+refuse 'Problem|not found' stream delete shop
+
+expect 'Topic with name: orders' topic create store orders 2 none
+refuse 'already exists' topic create store orders 1 none
+expect 'Topic with name: ledger' topic create --durability persisted --max-topic-size 10GiB store ledger 1 none 1day
+expect "$(cell orders)" topic list store
+expect "$(cell ledger)" topic list store
+expect 'Partitions count *[|│┆] *2 ' topic get store orders
+expect 'Message expiry *[|│┆] *1day' topic get store ledger
+expect 'Created 2 partitions for topic with ID: orders' partition create store orders 2
+expect 'Partitions count *[|│┆] *4 ' topic get store orders
+expect 'Deleted 1 partition for topic with ID: orders' partition delete store orders 1
+expect 'Partitions count *[|│┆] *3 ' topic get store orders
+
+expect 'Sent messages to topic with ID: orders' message send --partition-id 0 store orders one two three
+expect 'Sent messages to topic with ID: orders' message send --partition-id 0 --headers color:string:red store orders four
+expect 'Sent messages to topic with ID: orders' message send --message-key k store orders keyed
+expect 'Sent messages to topic with ID: orders' message send store orders balanced
+expect 'Topic message count *[|│┆] *6 ' topic get store orders
+for strategy in --first --next '--offset 0'; do
+  # shellcheck disable=SC2086  # an option and its value
+  expect "^[|│┆] *0 .*$(cell one)" message poll $strategy --message-count 1 store orders 0
+done
+expect "$(cell two)" message poll --offset 1 --message-count 2 store orders 0
+expect "$(cell three)" message poll --offset 1 --message-count 2 store orders 0
+expect 'Polled 2 messages of total size' message poll --last --message-count 2 store orders 0
+expect "$(cell red)" message poll --offset 3 --message-count 1 --show-headers store orders 0
+
+expect 'Consumer group: ID auto incremented, name: pickers created' consumer-group create store orders pickers
+refuse 'already exists' consumer-group create store orders pickers
+expect "$(cell pickers)" consumer-group list store orders
+expect 'Consumer group name *[|│┆] *pickers' consumer-group get store orders pickers
+expect 'Consumer offset for consumer with ID: 7 .*set to 2' consumer-offset set 7 store orders 0 2
+expect 'Stored offset *[|│┆] *2 ' consumer-offset get 7 store orders 0
+expect "$(cell four)" message poll --next --consumer 7 --message-count 1 store orders 0
+expect 'Consumer group with ID: pickers deleted' consumer-group delete store orders pickers
+expect 'Consumer group with ID: pickers was not found' consumer-group get store orders pickers
+
+expect 'User with username: picker created' user create picker secret-1
+expect "$(cell picker)" user list
+expect 'User with ID: picker deleted' user delete picker
+expect 'Personal access token with name: ci' pat create ci 1day
+expect "$(cell ci)" pat list
+expect 'ci deleted' pat delete ci
+
+expect 'Streams Count *[|│┆] *1 ' stats
+expect '"streams_count": *1' stats --output json
+expect 'iggy|Cluster name' cluster metadata
+expect "$(cell durability)" options topic
+
+expect 'Topic with ID: orders .*purged' topic purge store orders
+expect 'Topic message count *[|│┆] *0 ' topic get store orders
+expect 'Polled 0 messages' message poll --first --message-count 5 store orders 0
+expect 'Topic with ID: ledger .*deleted' topic delete store ledger
+expect 'Stream with ID: store purged' stream purge store
+expect 'Stream with ID: store deleted' stream delete store
+expect 'No streams found!' stream list
+IGGY_PASSWORD=wrong refuse 'Problem with server login for username: iggy' stream list
+
+printf 'cli: %d passed, %d failed\n' $passed $failed
+[ $failed = 0 ]
