@@ -18,11 +18,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/ids.hpp"
+#include "base/unique_function.hpp"
 
 namespace galgo::runtime {
 
@@ -150,6 +152,20 @@ class IoBackend {
     virtual std::size_t poll(Instant wait_until) = 0;
     /// Ends the blocking poll of another shard of this process (or its next one).
     virtual void wake(ShardIndex shard) = 0;
+
+    /// poll() calls it before it runs the first completion: the loop leaves its sleeping state there, so
+    /// that nothing of the shard runs while the shard still counts as asleep.
+    void set_awake_hook(UniqueFunction<void()> hook) { awake_hook_ = std::move(hook); }
+
+ protected:
+    void call_awake_hook() {
+        if (awake_hook_) {
+            awake_hook_();
+        }
+    }
+
+ private:
+    UniqueFunction<void()> awake_hook_;
 };
 
 }  // namespace galgo::runtime
