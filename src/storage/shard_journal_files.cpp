@@ -1,0 +1,257 @@
+// The files of the shard journal: made, recycled, given up.
+#include <algorithm>
+#include <cerrno>
+
+#include "observe/log.hpp"
+#include "runtime/io_await.hpp"
+#include "storage/shard_journal.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+
+namespace {
+
+constexpr std::size_t kFillBytes = 256 * kKiB;
+const std::byte kZeros[kFillBytes] = {};
+
+}  // namespace
+
+std::string ShardJournal::path_of(std::uint64_t sequence) const {
+    return options_.directory + '/' + journal_file_name(options_.shard, sequence);
+}
+
+std::uint32_t ShardJournal::find_ready() const noexcept {
+    std::uint32_t found = kNone;
+    for (std::uint32_t i = 0; i < files_.size(); ++i) {
+        if (files_[i].state == State::kReady &&
+            (found == kNone || files_[i].sequence < files_[found].sequence)) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+std::uint32_t ShardJournal::available_count() const noexcept {
+    return static_cast<std::uint32_t>(std::ranges::count_if(files_, [](const File& file) {
+        return file.state == State::kReady || file.state == State::kFree ||
+               file.state == State::kAbsent || file.state == State::kMaking;
+    }));
+}
+
+std::uint64_t ShardJournal::oldest_live() const noexcept {
+    std::uint64_t oldest = 0;
+    for (const File& file : files_) {
+        if (file.live_count != 0 && (oldest == 0 || file.sequence < oldest)) {
+            oldest = file.sequence;
+        }
+    }
+    return oldest;
+}
+
+JournalStats ShardJournal::stats() const noexcept {
+    JournalStats stats = stats_;
+    stats.available_file_count = available_count();
+    stats.oldest_live_sequence = oldest_live();
+    for (const File& file : files_) {
+        stats.file_count += file.handle != runtime::kNoFile ? 1 : 0;
+        stats.live_record_count += file.live_count;
+    }
+    return stats;
+}
+
+void ShardJournal::seal_active() noexcept {
+    File& file = files_[active_];
+    file.state = State::kSealed;
+    active_ = kNone;
+    settle(file);
+}
+
+/// A sealed file without live records is free; a poisoned one waits for its deletion.
+void ShardJournal::settle(File& file) noexcept {
+    if (file.state == State::kSealed && file.live_count == 0 && !file.poisoned) {
+        file.state = State::kFree;
+    }
+}
+
+void ShardJournal::check_pressure() noexcept {
+    if (available_count() < 2 && pressure_hook_ != nullptr) {
+        const std::uint64_t oldest = oldest_live();
+        if (oldest != 0) {
+            pressure_hook_(pressure_context_, oldest);
+        }
+    }
+}
+
+bool ShardJournal::has_file_work() const noexcept {
+    bool can_make = false;
+    for (const File& file : files_) {
+        if (file.poisoned && file.state == State::kSealed && file.live_count == 0 &&
+            !(sync_in_flight_ && &file == &files_[sync_slot_])) {
+            return true;
+        }
+        can_make = can_make || file.state == State::kFree || file.state == State::kAbsent;
+    }
+    return can_make && find_ready() == kNone && io_.now() >= retry_make_at_;
+}
+
+/// Starts the background work when there is some and it does not run already.
+void ShardJournal::kick() noexcept {
+    if (!maintaining_ && !closing_ && has_file_work()) {
+        maintaining_ = true;
+        scope_.spawn(&ShardJournal::maintain, coro::Anchor<ShardJournal>(*this));
+    }
+}
+
+Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
+    ShardJournal& self = *journal;
+    co_await self.drop_poisoned();
+    if (self.find_ready() == kNone) {
+        const Status made = co_await self.prepare_one();
+        if (made.has_value()) {
+            self.make_error_ = {};
+            self.retry_make_at_ = Instant{0};
+        } else {
+            ++self.stats_.failure_count;
+            self.make_error_ = made.error();
+            self.retry_make_at_ = self.io_.now().plus(kSecond);
+            observe::log_error("storage", "cannot make a journal file",
+                               {{"directory", self.options_.directory}, {"errno", made.error().os_errno}});
+            if (self.active_ == kNone) {
+                self.fail_pending(made.error());
+            }
+        }
+    }
+    self.maintaining_ = false;
+    self.pump();
+}
+
+Task<void> ShardJournal::drop_poisoned() {
+    for (std::uint32_t slot = 0; slot < files_.size(); ++slot) {
+        File& file = files_[slot];
+        if (!file.poisoned || file.state != State::kSealed || file.live_count != 0 ||
+            (sync_in_flight_ && sync_slot_ == slot)) {
+            continue;
+        }
+        file.state = State::kMaking;
+        const std::string path = path_of(file.sequence);
+        (void)co_await runtime::close(io_, file.handle);
+        (void)co_await runtime::unlink(io_, path);
+        file = File{};
+    }
+}
+
+/// Makes one file ready: a free one under a new sequence, or a new one. Success also when there is no slot:
+/// then the entries wait for a release.
+Task<Status> ShardJournal::prepare_one() {
+    for (const State wanted : {State::kFree, State::kAbsent}) {
+        for (std::uint32_t slot = 0; slot < files_.size(); ++slot) {
+            if (files_[slot].state != wanted) {
+                continue;
+            }
+            files_[slot].state = State::kMaking;
+            Status made;
+            if (wanted == State::kFree) {
+                made = co_await recycle_file(slot);
+            } else {
+                made = co_await make_file(slot);
+            }
+            co_return made;
+        }
+    }
+    co_return Status{};
+}
+
+Task<Status> ShardJournal::make_file(std::uint32_t slot) {
+    File& file = files_[slot];
+    file.sequence = next_sequence_++;
+    file.live_count = 0;
+    file.poisoned = false;
+    const std::string path = path_of(file.sequence);
+    Status made = co_await fill_file(slot, path);
+    if (made.has_value()) {
+        made = co_await write_header(slot);
+    }
+    if (!made.has_value()) {
+        if (file.handle != runtime::kNoFile) {
+            (void)co_await runtime::close(io_, file.handle);
+            (void)co_await runtime::unlink(io_, path);
+        }
+        file = File{};
+        co_return made;
+    }
+    file.state = State::kReady;
+    co_return made;
+}
+
+Task<Status> ShardJournal::fill_file(std::uint32_t slot, const std::string& path) {
+    GALGO_CO_TRY_ASSIGN(files_[slot].handle,
+                        co_await runtime::open(io_, path, runtime::OpenMode::kCreateExclusive, 0600));
+    const runtime::FileHandle handle = files_[slot].handle;
+    for (std::uint64_t at = 0; at < options_.file_bytes; at += kFillBytes) {
+        const std::size_t size = std::min<std::uint64_t>(kFillBytes, options_.file_bytes - at);
+        GALGO_CO_TRY(co_await runtime::write_all(io_, handle, ConstBytes(kZeros, size), at));
+    }
+    GALGO_CO_TRY(co_await runtime::sync(io_, handle));
+    co_return co_await runtime::sync_directory(io_, options_.directory);
+}
+
+Task<Status> ShardJournal::recycle_file(std::uint32_t slot) {
+    File& file = files_[slot];
+    const std::string from = path_of(file.sequence);
+    const std::uint64_t sequence = next_sequence_++;
+    const std::string to = path_of(sequence);
+    const Status renamed = co_await runtime::rename(io_, from, to);
+    if (!renamed.has_value()) {
+        file.state = State::kFree;
+        co_return renamed;
+    }
+    file.sequence = sequence;
+    // The name is stable before the header is: a header that does not match its name is a file without records.
+    Status ready = co_await runtime::sync_directory(io_, options_.directory);
+    if (ready.has_value()) {
+        ready = co_await write_header(slot);
+    }
+    file.state = ready.has_value() ? State::kReady : State::kSealed;
+    file.poisoned = !ready.has_value();
+    co_return ready;
+}
+
+Task<Status> ShardJournal::write_header(std::uint32_t slot) {
+    std::byte bytes[kJournalFileHeaderBytes];
+    encode_journal_file_header(bytes, {.epoch = options_.epoch,
+                                       .sequence = files_[slot].sequence,
+                                       .shard = options_.shard});
+    co_return co_await runtime::write_all(io_, files_[slot].handle, bytes, 0);
+}
+
+Task<Status> ShardJournal::open() {
+    GALGO_CHECK(!maintaining_);
+    maintaining_ = true;
+    const Status made = co_await prepare_one();
+    maintaining_ = false;
+    if (!made.has_value()) {
+        ++stats_.failure_count;
+        make_error_ = made.error();
+        retry_make_at_ = io_.now().plus(kSecond);
+    }
+    co_return made;
+}
+
+Task<void> ShardJournal::close() {
+    draining_ = true;
+    pump();
+    while (!idle()) {
+        co_await idle_waiters_.wait();
+    }
+    closing_ = true;
+    co_await scope_.close();
+    for (File& file : files_) {
+        if (file.handle != runtime::kNoFile) {
+            (void)co_await runtime::close(io_, file.handle);
+            file.handle = runtime::kNoFile;
+        }
+    }
+}
+
+}  // namespace galgo::storage
