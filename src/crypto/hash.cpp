@@ -1,0 +1,95 @@
+#include "crypto/hash.hpp"
+
+#include <bit>
+
+#include "crypto/detail/xxh3_kernels.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace galgo::crypto {
+
+namespace {
+
+// Up to here XXH3 has no vector loop, and the choice of build would only cost.
+constexpr std::size_t kVectorFromBytes = 241;
+
+bool has_avx2() noexcept {
+    return __builtin_cpu_supports("avx2") != 0;  // a load and a test, no instruction of its own
+}
+
+XXH3_state_t* state_of(std::byte* storage) noexcept {
+    return reinterpret_cast<XXH3_state_t*>(storage);
+}
+
+}  // namespace
+
+std::uint64_t internal::xxh3_64_baseline(const void* bytes, std::size_t size) noexcept {
+    return XXH3_64bits(bytes, size);
+}
+
+void internal::xxh3_update_baseline(void* state, const void* bytes, std::size_t size) noexcept {
+    (void)XXH3_64bits_update(static_cast<XXH3_state_t*>(state), bytes, size);
+}
+
+std::uint64_t xxh3_64(ConstBytes bytes) noexcept {
+    if (bytes.size() >= kVectorFromBytes && has_avx2()) {
+        return internal::xxh3_64_avx2(bytes.data(), bytes.size());
+    }
+    return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+void Xxh3Stream::reset() noexcept {
+    static_assert(sizeof(XXH3_state_t) == sizeof(state_));
+    static_assert(alignof(XXH3_state_t) == 64);
+    // Not XXH3_createState: that one allocates. The library asks for a zero seed in a fresh state.
+    XXH3_INITSTATE(state_of(state_));
+    (void)XXH3_64bits_reset(state_of(state_));
+}
+
+void Xxh3Stream::update(ConstBytes bytes) noexcept {
+    if (bytes.empty()) {
+        return;
+    }
+    if (has_avx2()) {
+        internal::xxh3_update_avx2(state_, bytes.data(), bytes.size());
+    } else {
+        internal::xxh3_update_baseline(state_, bytes.data(), bytes.size());
+    }
+}
+
+std::uint64_t Xxh3Stream::digest() const noexcept {
+    return XXH3_64bits_digest(reinterpret_cast<const XXH3_state_t*>(state_));
+}
+
+std::uint32_t xxh32(ConstBytes bytes) noexcept {
+    return XXH32(bytes.data(), bytes.size(), 0);
+}
+
+std::uint32_t murmur3_32(ConstBytes bytes, std::uint32_t seed) noexcept {
+    constexpr std::uint32_t kFirst = 0xCC9E2D51;
+    constexpr std::uint32_t kSecond = 0x1B873593;
+    const auto scramble = [](std::uint32_t word) noexcept {
+        return std::rotl(word * kFirst, 15) * kSecond;
+    };
+
+    std::uint32_t hash = seed;
+    std::size_t position = 0;
+    for (; bytes.size() - position >= 4; position += 4) {
+        hash ^= scramble(load<std::uint32_t>(bytes, position));
+        hash = std::rotl(hash, 13) * 5 + 0xE6546B64;
+    }
+    if (position < bytes.size()) {
+        std::uint32_t tail = 0;
+        for (std::size_t i = bytes.size(); i-- > position;) {
+            tail = (tail << 8) | static_cast<std::uint32_t>(bytes[i]);
+        }
+        hash ^= scramble(tail);
+    }
+    hash ^= static_cast<std::uint32_t>(bytes.size());
+    hash = (hash ^ (hash >> 16)) * 0x85EBCA6B;
+    hash = (hash ^ (hash >> 13)) * 0xC2B2AE35;
+    return hash ^ (hash >> 16);
+}
+
+}  // namespace galgo::crypto
