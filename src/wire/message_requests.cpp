@@ -51,7 +51,7 @@ Result<PollMessagesRequest> PollMessagesRequest::decode(ConstBytes body) noexcep
     request.partition = reader.optional_partition();
     request.strategy = reader.polling_strategy();
     request.count = reader.u32();
-    request.auto_commit = reader.u8() == 1;
+    request.auto_commit = reader.u8() != 0;
     return reader.finish(request);
 }
 
@@ -111,7 +111,7 @@ Result<FlushUnsavedBufferRequest> FlushUnsavedBufferRequest::decode(ConstBytes b
     request.stream = reader.identifier();
     request.topic = reader.identifier();
     request.partition = reader.id<model::PartitionId>();
-    request.fsync = reader.u8() == 1;
+    request.fsync = reader.u8() != 0;
     return reader.finish(request);
 }
 
