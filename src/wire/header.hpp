@@ -3,7 +3,7 @@
 // A frame is one header and its body; `size` counts both. Bytes 0..61 are common to the three shapes:
 //   0 checksum u128 | 16 checksum_body u128 | 32 cluster u128 | 48 size u32 | 52 view u32 | 56 release u32
 //   60 command u8 | 61 replica u8 | 62 reserved
-// The shapes from byte 128 on are listed in detail/header_layout.hpp and in docs/formats/frame.md. The two checksums
+// The shapes from byte 128 on are listed in detail/header_layout.hpp. The two checksums
 // are zero on these frames and nobody verifies them; only `request_checksum` covers a request body.
 // All functions are pure and allocate nothing. wire: iggy_binary_protocol 0.11.0.
 #pragma once
