@@ -45,8 +45,36 @@ std::array<std::byte, kDigestPrefixSize> digest_prefix(const BatchHeader& header
     return prefix;
 }
 
-bool is_zero(ConstBytes bytes) noexcept {
-    return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+/// One pass without an early exit, which the compiler turns into wide instructions: the bytes are zero but in an attack.
+bool reserved_is_zero(ConstBytes header) noexcept {
+    static_assert((kBatchHeaderSize - kBatchReservedAt - 4) % sizeof(std::uint64_t) == 0);
+    std::uint64_t any = load<std::uint32_t>(header, kBatchReservedAt);
+    for (std::size_t at = kBatchReservedAt + 4; at < kBatchHeaderSize; at += sizeof(any)) {
+        any |= load<std::uint64_t>(header, at);
+    }
+    return any == 0;
+}
+
+struct FrameCheck {
+    std::uint64_t size = 0;
+    ErrorCode error = ErrorCode::kOk;
+};
+
+/// Size of the frame at the start of `rest`, or what is wrong with it.
+inline FrameCheck check_frame(ConstBytes rest) noexcept {
+    if (rest.size() < kFrameHeaderSize) {
+        return {.error = ErrorCode::kInvalidCommand};
+    }
+    const std::uint64_t size = kFrameHeaderSize +
+                               std::uint64_t{load<std::uint32_t>(rest, kUserHeadersLengthAt)} +
+                               load<std::uint32_t>(rest, kPayloadLengthAt);
+    if (size > rest.size()) {
+        return {.error = ErrorCode::kInvalidCommand};
+    }
+    if (load<std::uint64_t>(rest, kFrameReservedAt) != 0) {
+        return {.error = ErrorCode::kInvalidReservedField};
+    }
+    return {.size = size};
 }
 
 /// Feeds frame checksums to the batch hash in blocks: one call for 8 bytes costs more than hashing them.
@@ -89,7 +117,7 @@ Result<BatchHeader> decode_batch_header(ConstBytes bytes) noexcept {
         header.frames_size() / kFrameHeaderSize < header.message_count) {
         return fail(ErrorCode::kInvalidCommand);
     }
-    if (!is_zero(bytes.subspan(kBatchReservedAt, kBatchHeaderSize - kBatchReservedAt))) {
+    if (!reserved_is_zero(bytes)) {
         return fail(ErrorCode::kInvalidReservedField);
     }
     return header;
@@ -109,18 +137,13 @@ void encode_batch_header(MutableBytes to, const BatchHeader& header) noexcept {
 
 Result<MessageView> FrameCursor::next() noexcept {
     const ConstBytes rest = frames_.subspan(position_);
-    if (rest.size() < kFrameHeaderSize) {
-        return fail(ErrorCode::kInvalidCommand);
+    const FrameCheck check = check_frame(rest);
+    if (check.error != ErrorCode::kOk) {
+        return fail(check.error);
     }
-    const std::uint64_t headers_size = load<std::uint32_t>(rest, kUserHeadersLengthAt);
-    const std::uint64_t payload_size = load<std::uint32_t>(rest, kPayloadLengthAt);
-    const std::uint64_t frame_size = kFrameHeaderSize + payload_size + headers_size;
-    if (frame_size > rest.size()) {
-        return fail(ErrorCode::kInvalidCommand);
-    }
-    if (load<std::uint64_t>(rest, kFrameReservedAt) != 0) {
-        return fail(ErrorCode::kInvalidReservedField);
-    }
+    const std::size_t frame_size = check.size;
+    const std::size_t payload_size = load<std::uint32_t>(rest, kPayloadLengthAt);
+    const std::size_t headers_size = load<std::uint32_t>(rest, kUserHeadersLengthAt);
     position_ += frame_size;
     return MessageView{.checksum = load<std::uint64_t>(rest, kFrameChecksumAt),
                        .id = load<u128>(rest, kMessageIdAt),
@@ -134,9 +157,10 @@ Result<MessageView> FrameCursor::next() noexcept {
 
 BatchValidator::BatchValidator(ConstBytes batch, const BatchHeader& header,
                                OffsetDeltas deltas) noexcept
-    : header_(header), cursor_(batch.subspan(kBatchHeaderSize)), deltas_(deltas) {
-    if (deltas_ == OffsetDeltas::kFromZero) {
-        delta_next_ = 0;
+    : header_(header), frames_(batch.subspan(kBatchHeaderSize)) {
+    if (deltas == OffsetDeltas::kContiguous) {
+        // decode_batch_header left room for at least one frame.
+        delta_next_ = load<std::uint32_t>(frames_, kOffsetDeltaAt);
     }
     batch_hash_.update(digest_prefix(header));
 }
@@ -150,12 +174,21 @@ Result<BatchValidator> BatchValidator::begin(ConstBytes batch, OffsetDeltas delt
 }
 
 Status BatchValidator::take_frame() noexcept {
-    GALGO_TRY_ASSIGN(frame_, cursor_.next());
-    const std::uint32_t delta_expected = delta_next_.value_or(frame_.offset_delta);
-    if (frame_.offset_delta != delta_expected || frames_done_ == header_.message_count) {
+    const FrameCheck check = check_frame(frames_);
+    if (check.error != ErrorCode::kOk) {
+        return fail(check.error, frames_done_);
+    }
+    if (frames_done_ == header_.message_count ||
+        load<std::uint32_t>(frames_, kOffsetDeltaAt) != delta_next_) {
         return fail(ErrorCode::kInvalidCommand, frames_done_);
     }
-    delta_next_ = delta_expected + 1;
+    ++delta_next_;
+    frame_checksum_ = load<std::uint64_t>(frames_, kFrameChecksumAt);
+    frame_rest_ = frames_.subspan(kMessageIdAt, check.size - kMessageIdAt);
+    frames_ = frames_.subspan(check.size);
+    if (frame_rest_.size() >= kSplitFrameBytes) {
+        frame_hash_.emplace();
+    }
     return {};
 }
 
@@ -164,42 +197,41 @@ Result<bool> BatchValidator::step(std::size_t bytes_max) noexcept {
     ChecksumFeed feed(batch_hash_);
     std::size_t budget = bytes_max;
     while (budget > 0) {
-        if (!in_frame_) {
-            if (cursor_.at_end()) {
+        if (!frame_hash_) {
+            if (frames_.empty()) {
                 break;
             }
             GALGO_TRY(take_frame());
-            frame_rest_ = frame_.frame.subspan(kMessageIdAt);
-            in_frame_ = frame_rest_.size() >= kSplitFrameBytes;
-            if (in_frame_) {
-                frame_hash_ = crypto::Xxh3Stream();
-            }
         }
         std::uint64_t checksum = 0;
-        if (in_frame_) {
+        if (frame_hash_) {
             const std::size_t part = std::min(budget, frame_rest_.size());
-            frame_hash_.update(frame_rest_.first(part));
+            frame_hash_->update(frame_rest_.first(part));
             frame_rest_ = frame_rest_.subspan(part);
             budget -= part;
             if (!frame_rest_.empty()) {
                 break;
             }
-            in_frame_ = false;
-            checksum = frame_hash_.digest();
+            checksum = frame_hash_->digest();
+            frame_hash_.reset();
         } else {
             checksum = crypto::xxh3_64(frame_rest_);
             budget -= std::min(budget, frame_rest_.size());
         }
-        if (checksum != frame_.checksum) {
+        if (checksum != frame_checksum_) {
             return fail(ErrorCode::kInvalidMessageChecksum, frames_done_);
         }
         feed.push(checksum);
         ++frames_done_;
     }
     feed.flush();
-    if (in_frame_ || !cursor_.at_end()) {
+    if (frame_hash_ || !frames_.empty()) {
         return false;
     }
+    return finish();
+}
+
+Result<bool> BatchValidator::finish() noexcept {
     if (frames_done_ != header_.message_count) {
         return fail(ErrorCode::kInvalidCommand);
     }
@@ -210,21 +242,28 @@ Result<bool> BatchValidator::step(std::size_t bytes_max) noexcept {
 }
 
 Result<BatchView> BatchView::validate(ConstBytes batch, OffsetDeltas deltas) noexcept {
-    GALGO_TRY_ASSIGN(BatchValidator validator, BatchValidator::begin(batch, deltas));
+    GALGO_TRY_ASSIGN(const BatchHeader header, decode_batch_header(batch));
+    if (header.batch_length != batch.size()) {
+        return fail(ErrorCode::kInvalidCommand);
+    }
+    BatchValidator validator(batch, header, deltas);
     GALGO_TRY_ASSIGN(const bool done, validator.step(std::numeric_limits<std::size_t>::max()));
     GALGO_CHECK(done);
-    return BatchView(batch, validator.header());
+    return BatchView(batch, header);
 }
 
 Result<std::uint64_t> batch_checksum(const BatchHeader& header, ConstBytes frames) noexcept {
     crypto::Xxh3Stream hash;
     hash.update(digest_prefix(header));
     ChecksumFeed feed(hash);
-    FrameCursor cursor(frames);
     std::uint32_t count = 0;
-    while (!cursor.at_end()) {
-        GALGO_TRY_ASSIGN(const MessageView message, cursor.next());
-        feed.push(message.checksum);
+    while (!frames.empty()) {
+        const FrameCheck check = check_frame(frames);
+        if (check.error != ErrorCode::kOk) {
+            return fail(check.error, count);
+        }
+        feed.push(load<std::uint64_t>(frames, kFrameChecksumAt));
+        frames = frames.subspan(check.size);
         ++count;
     }
     if (count != header.message_count) {

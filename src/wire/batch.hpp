@@ -108,20 +108,21 @@ class BatchValidator {
     [[nodiscard]] const BatchHeader& header() const noexcept { return header_; }
 
  private:
+    friend class BatchView;  // builds one in place: a copy moves a kilobyte of hash state
     BatchValidator(ConstBytes batch, const BatchHeader& header, OffsetDeltas deltas) noexcept;
     [[nodiscard]] Status take_frame() noexcept;
+    [[nodiscard]] Result<bool> finish() noexcept;
 
     BatchHeader header_;
-    FrameCursor cursor_;
-    OffsetDeltas deltas_;
+    ConstBytes frames_;  // not begun
     std::uint32_t frames_done_ = 0;
-    std::optional<std::uint32_t> delta_next_;
+    std::uint32_t delta_next_ = 0;
     crypto::Xxh3Stream batch_hash_;
-    // The frame that is being hashed; frame_rest_ is what is left of it, large frames take several steps.
-    MessageView frame_;
+    // The frame that is being hashed: what is left of it, and its checksum as the producer wrote it. A large frame
+    // takes several steps and then has a hash of its own.
     ConstBytes frame_rest_;
-    bool in_frame_ = false;
-    crypto::Xxh3Stream frame_hash_;
+    std::uint64_t frame_checksum_ = 0;
+    std::optional<crypto::Xxh3Stream> frame_hash_;
 };
 
 /// A checked batch. Borrows its bytes.
