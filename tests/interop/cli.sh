@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A tour with the published command line tool, checking what it prints:
 #   tests/interop/cli.sh path/to/iggy HOST:PORT
-# Every command is a process of its own: connect, log in, do, log out. The rest of a failed tour is
+# The server must be empty. Every command is a process of its own: connect, log in, do, log out. The rest of a failed tour is
 # still run, so that one run shows all that differs.
 set -uo pipefail
 
