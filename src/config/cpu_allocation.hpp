@@ -35,9 +35,9 @@ struct CPULocation {
 };
 
 struct CPUTopology {
-    std::vector<int> allowed_cpus;           ///< affinity mask of the process, before any pinning
+    std::vector<int> allowed_cpus{};         ///< affinity mask of the process, before any pinning
     std::uint32_t available_parallelism = 1; ///< affinity mask and CPU quota taken together
-    std::vector<CPULocation> locations;      ///< a CPU missing here counts as a core of its own, node 0
+    std::vector<CPULocation> locations{};    ///< a CPU missing here counts as a core of its own, node 0
 };
 
 /// The error is a text that says what is allowed. No white space is tolerated.

@@ -88,7 +88,7 @@ inline void log_error(std::string_view module, std::string_view message, Fields 
 
 struct LogSettings {
     bool to_stdout = true;
-    std::string directory;                ///< empty = no file; made when absent
+    std::string directory{};              ///< empty = no file; made when absent
     std::uint64_t max_file_size = 0;      ///< bytes; 0 = one unbounded file
     std::uint64_t max_total_size = 0;     ///< bytes; 0 = unlimited
     std::uint64_t retention_ns = 0;       ///< 0 = for ever
