@@ -92,12 +92,15 @@ void run(Logger& log) {
     std::uint64_t checked_at = monotonic_ns();
     for (;;) {
         const bool last_round = log.stopping.load(std::memory_order_acquire);
-        if (drain(log) != 0) {
+        const std::size_t lines = drain(log);
+        if (lines != 0) {
             log.sinks->flush();
-            continue;
         }
         if (last_round) {
-            return;
+            return;  // what was in the ring when the stop was ordered is out; it holds no more
+        }
+        if (lines != 0) {
+            continue;
         }
         if (log.settings.check_interval_ns != 0 &&
             monotonic_ns() - checked_at >= log.settings.check_interval_ns) {
