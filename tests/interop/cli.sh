@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A tour with the published command line tool, checking what it prints:
 #   tests/interop/cli.sh path/to/iggy HOST:PORT
-# The server must be empty. Every command is a process of its own: connect, log in, do, log out. The rest of a failed tour is
-# still run, so that one run shows all that differs.
+# The server must be empty. Every command is a process of its own: connect, log in, do, log out. After a
+# failure the tour goes on, so that one run shows all that differs.
 set -uo pipefail
 
 IGGY=$1 ADDRESS=$2
