@@ -33,7 +33,7 @@ class SpscLane {
     /// Both sides have stopped.
     ~SpscLane() {
         while (!empty()) {
-            T dropped = pop();
+            (void)pop();
         }
         std::allocator<T>().deallocate(slots_, mask_ + 1);
     }

@@ -56,7 +56,7 @@ class TimerWheel {
     std::size_t advance(Instant now) noexcept;
 
     /// No timer fires before it, and something is to be done by advance() at it; kNever when empty.
-    /// For timers more than 64 ms away it may be earlier than the first deadline.
+    /// Exact for timers of the current block of 64 ticks; for later ones it may be the start of their block.
     [[nodiscard]] Instant next_deadline() const noexcept;
 
     [[nodiscard]] std::size_t armed_count() const noexcept { return armed_count_; }

@@ -1,0 +1,30 @@
+// Threads and CPUs: which CPUs this process may use, which of them are cores of their own, and how a
+// thread becomes a shard's thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/ids.hpp"
+
+namespace galgo::runtime_uring {
+
+/// CPUs of the calling thread's mask, ascending. Ask on the main thread, before anything is pinned.
+[[nodiscard]] std::vector<int> allowed_cpus();
+
+/// The first allowed CPU of every physical core (by /sys; without it, every allowed CPU).
+[[nodiscard]] std::vector<int> physical_core_cpus(const std::vector<int>& allowed);
+
+/// Restricts the calling thread to one CPU.
+[[nodiscard]] Status pin_this_thread(int cpu);
+[[nodiscard]] Status pin_this_thread(const std::vector<int>& cpus);
+
+/// At most 15 characters are kept.
+void name_this_thread(const std::string& name) noexcept;
+
+/// First thing a shard's thread does: this_shard(), its name "shard-N", its CPU (none: not pinned).
+[[nodiscard]] Status enter_shard_thread(ShardIndex shard, std::optional<int> cpu);
+
+}  // namespace galgo::runtime_uring
