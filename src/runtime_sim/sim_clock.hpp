@@ -44,16 +44,16 @@ class SimClock {
     void add(Participant& participant) { participants_.push_back(&participant); }
     void remove(Participant& participant) { std::erase(participants_, &participant); }
     /// Moves time to the next event of any participant, but not past `limit`: for a driver that knows the
-    /// deadlines of all. False when time did not move.
+    /// deadlines of all. True also when an event is due already; false when there is nothing ahead.
     bool advance_to_event(Instant limit) noexcept {
         Instant next = limit;
         for (const Participant* participant : participants_) {
             next = std::min(next, participant->next_event());
         }
-        if (next == kNever || next <= now_) {
+        if (next == kNever) {
             return false;
         }
-        now_ = next;
+        now_ = std::max(now_, next);
         return true;
     }
     /// Moves time to the next event or deadline of any participant. False when there is none, or when

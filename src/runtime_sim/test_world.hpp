@@ -2,7 +2,7 @@
 // them until they end. A run that does not end is a failed check that prints the seed.
 //
 //   TestWorld world(seed);
-//   Node& node = world.add_node();                    // a process with one shard: disk, backend, loop
+//   Node& node = world.add_node();                    // a process with one shard; add_shard() for more
 //   Status stored = world.run(node, store(*node.io, ...));
 //   node.io->crash_after(17);
 //   if (!world.run_until_crash(node, store(*node.io, ...))) { ... it ended before the crash ... }
@@ -12,6 +12,7 @@
 //
 // run() drives all nodes of the world, so that their clocks agree. A run that was started stays valid
 // until it ends or its node is killed; its result is in a shared state, not in the caller's frame.
+// All shards run on the calling thread; this_shard() is set before each does, and is 0 in between.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,8 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/ids.hpp"
+#include "base/this_shard.hpp"
 #include "coro/ready_queue.hpp"
 #include "coro/task.hpp"
 #include "runtime/io.hpp"
@@ -38,12 +41,13 @@
 
 namespace galgo::runtime_sim {
 
-/// A process of one shard with its disk. `io` and `loop` are new after a restart.
+/// One shard of one process. `io` and `loop` are new after a restart; the disk is that of the process.
 struct Node {
     std::uint32_t process = 0;
+    ShardIndex shard{0};
     std::string ip;
     bool dead = false;  ///< after kill()
-    std::unique_ptr<SimDisk> disk;
+    std::shared_ptr<SimDisk> disk;
     std::unique_ptr<SimBackend> io;
     std::unique_ptr<runtime::Loop> loop;
 
@@ -54,13 +58,16 @@ class TestWorld {
  public:
     static constexpr std::uint64_t kTurnsMax = 2'000'000;
 
-    explicit TestWorld(std::uint64_t seed) : seed_(seed), random_(seed), network_(random_.next(), clock_) {}
+    explicit TestWorld(std::uint64_t seed) : seed_(seed), random_(seed), network_(random_.next(), clock_) {
+        set_this_shard(ShardIndex{0});
+    }
     TestWorld(const TestWorld&) = delete;
     TestWorld& operator=(const TestWorld&) = delete;
     ~TestWorld() {
         for (const auto& node : nodes_) {
             kill(*node);
         }
+        set_this_shard(kNoShard);
     }
 
     [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
@@ -71,10 +78,24 @@ class TestWorld {
     /// The first is at 127.0.0.1, the next at 127.0.0.2, and so on.
     Node& add_node(DiskOptions disk_options = {}) {
         auto node = std::make_unique<Node>();
-        node->process = static_cast<std::uint32_t>(nodes_.size());
-        node->ip = "127.0.0." + std::to_string(nodes_.size() + 1);
-        node->disk = std::make_unique<SimDisk>(random_.next(), &clock_, disk_options);
+        node->process = process_count_++;
+        node->ip = "127.0.0." + std::to_string(process_count_);
+        node->disk = std::make_shared<SimDisk>(random_.next(), &clock_, disk_options);
         nodes_.push_back(std::move(node));
+        start(*nodes_.back());
+        return *nodes_.back();
+    }
+
+    /// Another shard of the process of `node`: they share disk, address and fate, and can wake each other.
+    Node& add_shard(Node& node) {
+        auto added = std::make_unique<Node>();
+        added->process = node.process;
+        added->ip = node.ip;
+        added->disk = node.disk;
+        for (const auto& other : nodes_) {
+            added->shard = other->process == node.process ? other->shard.next() : added->shard;
+        }
+        nodes_.push_back(std::move(added));
         start(*nodes_.back());
         return *nodes_.back();
     }
@@ -86,10 +107,12 @@ class TestWorld {
         Instant next = limit;
         for (const auto& node : nodes_) {
             if (!node->dead) {
+                set_this_shard(node->shard);
                 worked = node->loop->run_turn() || worked;
                 next = std::min(next, node->loop->next_wake());
             }
         }
+        set_this_shard(ShardIndex{0});
         return worked || next <= clock_.now() || clock_.advance_to_event(next);
     }
     /// Turns until `done()`. False when nothing can happen any more; too many turns fail a check.
@@ -119,6 +142,7 @@ class TestWorld {
     /// Runs the task to its end and returns its value. A task that cannot end fails a check.
     template <class T>
     T run(Node& node, coro::Task<T> task) {
+        set_this_shard(node.shard);
         auto state = start_task<T>(task.release_handle());
         const bool done = run_until([&] { return state->done; });
         if (!done) {
@@ -131,6 +155,7 @@ class TestWorld {
     /// task refers to must then outlive kill(), which lets it unwind: pass names, not temporaries.
     template <class T>
     auto run_until_crash(Node& node, coro::Task<T> task) {
+        set_this_shard(node.shard);
         auto state = start_task<T>(task.release_handle());
         const bool stopped = run_until([&] { return state->done || node.io->crashed(); });
         if (!stopped) {
@@ -147,24 +172,42 @@ class TestWorld {
         }
     }
 
-    /// The process of this node dies: all that is suspended on its backend or queue unwinds.
+    /// The process of this node dies, all its shards with it: what is suspended on its backends and ready
+    /// queues unwinds. What waits for a timer or an event does not: the test stops that in its own way,
+    /// or runs such code only where it ends by itself.
     void kill(Node& node) {
         for (int round = 0; round < 100'000; ++round) {
-            node.dead = true;
-            node.io->drop_all();
-            if (node.queue().run(256) == 0 && node.io->in_flight_count() == 0) {
+            bool at_rest = true;
+            for (const auto& shard : nodes_) {
+                if (shard->process == node.process) {
+                    set_this_shard(shard->shard);
+                    shard->dead = true;
+                    shard->io->drop_all();
+                    at_rest = shard->queue().run(256) == 0 && shard->io->in_flight_count() == 0 && at_rest;
+                }
+            }
+            set_this_shard(ShardIndex{0});
+            if (at_rest) {
                 return;
             }
         }
-        fail_hang("a killed node does not come to rest");
+        fail_hang("a killed process does not come to rest");
     }
     /// After kill() and after the objects of the old process are gone.
     void restart(Node& node, CrashKind kind, UnsyncedFate fate = UnsyncedFate::kSeeded) {
         kill(node);
-        node.loop.reset();
-        node.io.reset();
+        for (const auto& shard : nodes_) {
+            if (shard->process == node.process) {
+                shard->loop.reset();
+                shard->io.reset();
+            }
+        }
         node.disk->crash(kind, fate);
-        start(node);
+        for (const auto& shard : nodes_) {
+            if (shard->process == node.process) {
+                start(*shard);
+            }
+        }
     }
 
     [[noreturn]] void fail_hang(const char* why) const {
@@ -216,7 +259,7 @@ class TestWorld {
     void start(Node& node) {
         node.io = std::make_unique<SimBackend>(
             clock_, *node.disk, network_,
-            SimBackendOptions{.seed = random_.next(), .process = node.process, .ip = node.ip});
+            SimBackendOptions{.seed = random_.next(), .process = node.process, .shard = node.shard, .ip = node.ip});
         node.loop = std::make_unique<runtime::Loop>(*node.io, runtime::LoopOptions{});
         node.dead = false;
     }
@@ -226,6 +269,7 @@ class TestWorld {
     SimClock clock_;
     SimNetwork network_;
     std::vector<std::unique_ptr<Node>> nodes_;
+    std::uint32_t process_count_ = 0;
 };
 
 }  // namespace galgo::runtime_sim
