@@ -1,3 +1,4 @@
+// SimBackend: submission, completion in virtual time, and the end of a process.
 #include "runtime_sim/sim_backend.hpp"
 
 #include <algorithm>
@@ -12,13 +13,15 @@ using runtime::OpenMode;
 using runtime::SocketAddress;
 using runtime::SocketHandle;
 
-SimBackend::SimBackend(SimClock& clock, SimDisk& disk, SimNetwork& network, SimBackendOptions options)
+SimBackend::SimBackend(SimClock& clock, SimDisk& disk, SimNetwork& network,
+                       SimBackendOptions options)
     : clock_(clock),
       disk_(disk),
       network_(network),
       options_(std::move(options)),
       random_(options_.seed ^ (std::uint64_t{options_.process} << 32) ^ options_.shard.value()),
-      chunks_(std::make_unique<std::byte[]>(std::size_t{options_.chunk_count} * options_.chunk_bytes)) {
+      chunks_(
+          std::make_unique<std::byte[]>(std::size_t{options_.chunk_count} * options_.chunk_bytes)) {
     for (std::uint32_t i = options_.chunk_count; i-- > 0;) {
         free_chunks_.push_back(i);
     }
@@ -31,7 +34,8 @@ SimBackend::~SimBackend() {
     clock_.remove(*this);
 }
 
-// ---- submission --------------------------------------------------------------------------------------
+// ---- submission
+// --------------------------------------------------------------------------------------
 
 void SimBackend::open(IoOp& op, const char* path, OpenMode mode, std::uint32_t /*mode_bits*/) {
     submit(op, {.kind = Kind::kOpen, .mode = mode, .path = path});
@@ -45,17 +49,20 @@ void SimBackend::read(IoOp& op, FileHandle file, MutableBytes into, std::uint64_
 void SimBackend::write(IoOp& op, FileHandle file, ConstBytes from, std::uint64_t offset) {
     submit(op, {.kind = Kind::kWrite, .file = file, .from = from, .offset = offset});
 }
-void SimBackend::writev(IoOp& op, FileHandle file, std::span<const iovec> parts, std::uint64_t offset) {
+void SimBackend::writev(IoOp& op, FileHandle file, std::span<const iovec> parts,
+                        std::uint64_t offset) {
     submit(op, {.kind = Kind::kWritev, .file = file, .parts = parts, .offset = offset});
 }
 void SimBackend::sync(IoOp& op, FileHandle file) {
     const bool counts = !dead_ && !crashed_ && operations_left_ != std::uint64_t{0};
-    submit(op, {.kind = Kind::kSync, .file = file, .sync_token = counts ? disk_.begin_sync(file) : 0});
+    submit(op,
+           {.kind = Kind::kSync, .file = file, .sync_token = counts ? disk_.begin_sync(file) : 0});
 }
 void SimBackend::truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes) {
     submit(op, {.kind = Kind::kTruncate, .file = file, .size_bytes = size_bytes});
 }
-void SimBackend::allocate(IoOp& op, FileHandle file, std::uint64_t offset, std::uint64_t size_bytes) {
+void SimBackend::allocate(IoOp& op, FileHandle file, std::uint64_t offset,
+                          std::uint64_t size_bytes) {
     submit(op, {.kind = Kind::kAllocate, .file = file, .offset = offset, .size_bytes = size_bytes});
 }
 void SimBackend::rename(IoOp& op, const char* from, const char* to) {
@@ -142,7 +149,8 @@ void SimBackend::schedule(std::uint64_t id, Pending& pending, std::uint64_t late
     due_.insert(due);
 }
 
-// ---- synchronous -------------------------------------------------------------------------------------
+// ---- synchronous
+// -------------------------------------------------------------------------------------
 
 std::int32_t SimBackend::write_now(FileHandle file, ConstBytes from, std::uint64_t offset) {
     GALGO_CHECK(from.size() <= 64 * kKiB);
@@ -191,10 +199,18 @@ Result<SocketHandle> SimBackend::listen(const SocketAddress& address) {
     }
     return network_.listen(options_.process, address);
 }
-SocketAddress SimBackend::local_address(SocketHandle socket) { return network_.local_address(socket); }
-SocketAddress SimBackend::peer_address(SocketHandle socket) { return network_.peer_address(socket); }
-void SimBackend::shutdown_socket(SocketHandle socket) { network_.shutdown(socket); }
-void SimBackend::close_socket(SocketHandle socket) { network_.close(socket); }
+SocketAddress SimBackend::local_address(SocketHandle socket) {
+    return network_.local_address(socket);
+}
+SocketAddress SimBackend::peer_address(SocketHandle socket) {
+    return network_.peer_address(socket);
+}
+void SimBackend::shutdown_socket(SocketHandle socket) {
+    network_.shutdown(socket);
+}
+void SimBackend::close_socket(SocketHandle socket) {
+    network_.close(socket);
+}
 
 void SimBackend::return_chunk(const runtime::ReceivedChunk& chunk) {
     GALGO_CHECK(chunk.id < options_.chunk_count);
@@ -219,7 +235,8 @@ void SimBackend::cancel(IoOp& op) {
     }
 }
 
-// ---- completion --------------------------------------------------------------------------------------
+// ---- completion
+// --------------------------------------------------------------------------------------
 
 std::size_t SimBackend::poll(Instant wait_until) {
     if (dead_) {
@@ -241,7 +258,9 @@ std::size_t SimBackend::poll(Instant wait_until) {
     return count;
 }
 
-Instant SimBackend::next_event() const { return due_.empty() ? kNever : std::get<0>(*due_.begin()); }
+Instant SimBackend::next_event() const {
+    return due_.empty() ? kNever : std::get<0>(*due_.begin());
+}
 
 void SimBackend::wake_up() {
     if (dead_) {
@@ -306,23 +325,40 @@ void SimBackend::finish(std::uint64_t id, std::int32_t result) {
 
 std::int32_t SimBackend::execute(std::uint64_t id, Pending& p) {
     switch (p.kind) {
-        case Kind::kOpen: return disk_.open(p.path, p.mode);
-        case Kind::kClose: return disk_.close(p.file);
-        case Kind::kRead: return disk_.read(p.file, p.into, p.offset);
-        case Kind::kWrite: return disk_.write(p.file, p.from, p.offset);
-        case Kind::kWritev: return execute_writev(p);
-        case Kind::kSync: return disk_.finish_sync(p.file, p.sync_token);
-        case Kind::kTruncate: return disk_.truncate(p.file, p.size_bytes);
-        case Kind::kAllocate: return disk_.allocate(p.file, p.offset, p.size_bytes);
-        case Kind::kRename: return disk_.rename(p.path, p.path_to);
-        case Kind::kUnlink: return disk_.unlink(p.path);
-        case Kind::kMakeDirectory: return disk_.make_directory(p.path);
-        case Kind::kRemoveDirectory: return disk_.remove_directory(p.path);
-        case Kind::kAccept: return network_.try_accept(p.socket);
-        case Kind::kConnect: return network_.connect(options_.process, options_.ip, p.address);
-        case Kind::kReceiveAny: return execute_receive_any(p);
-        case Kind::kReceive: return network_.try_receive(p.socket, p.into);
-        case Kind::kSend: return execute_send(id, p);
+        case Kind::kOpen:
+            return disk_.open(p.path, p.mode);
+        case Kind::kClose:
+            return disk_.close(p.file);
+        case Kind::kRead:
+            return disk_.read(p.file, p.into, p.offset);
+        case Kind::kWrite:
+            return disk_.write(p.file, p.from, p.offset);
+        case Kind::kWritev:
+            return execute_writev(p);
+        case Kind::kSync:
+            return disk_.finish_sync(p.file, p.sync_token);
+        case Kind::kTruncate:
+            return disk_.truncate(p.file, p.size_bytes);
+        case Kind::kAllocate:
+            return disk_.allocate(p.file, p.offset, p.size_bytes);
+        case Kind::kRename:
+            return disk_.rename(p.path, p.path_to);
+        case Kind::kUnlink:
+            return disk_.unlink(p.path);
+        case Kind::kMakeDirectory:
+            return disk_.make_directory(p.path);
+        case Kind::kRemoveDirectory:
+            return disk_.remove_directory(p.path);
+        case Kind::kAccept:
+            return network_.try_accept(p.socket);
+        case Kind::kConnect:
+            return network_.connect(options_.process, options_.ip, p.address);
+        case Kind::kReceiveAny:
+            return execute_receive_any(p);
+        case Kind::kReceive:
+            return network_.try_receive(p.socket, p.into);
+        case Kind::kSend:
+            return execute_send(id, p);
     }
     GALGO_CHECK(false);
 }
@@ -374,7 +410,8 @@ std::int32_t SimBackend::execute_send(std::uint64_t id, Pending& pending) {
                                                  : static_cast<std::int32_t>(pending.sent_bytes);
 }
 
-// ---- the end of a process ----------------------------------------------------------------------------
+// ---- the end of a process
+// ----------------------------------------------------------------------------
 
 void SimBackend::drop_all() {
     if (!dead_) {
@@ -389,7 +426,8 @@ void SimBackend::drop_all() {
         network_.kill_process(options_.process);
     }
     due_.clear();
-    // Unwinding code submits more (it closes its files); a loop that never gives up is a bug of its own.
+    // Unwinding code submits more (it closes its files); a loop that never gives up is a bug of its
+    // own.
     std::uint64_t budget = 1'000'000;
     while (!pending_.empty()) {
         GALGO_CHECK(--budget != 0);
@@ -409,8 +447,9 @@ void SimBackend::drop_effects(Pending& pending) {
             }
             // Nothing, all, or a part: the kernel was in the middle of it.
             const std::uint64_t fate = random_.below(3);
-            const std::size_t count =
-                fate == 0 ? 0 : fate == 1 ? whole.size() : random_.below(whole.size() + 1);
+            const std::size_t count = fate == 0   ? 0
+                                      : fate == 1 ? whole.size()
+                                                  : random_.below(whole.size() + 1);
             (void)disk_.write(pending.file, ConstBytes(whole).first(count), pending.offset);
             break;
         }

@@ -1,19 +1,24 @@
-// SimBackend: the IoBackend of tests, over SimDisk, SimNetwork and SimClock of one world. Single thread.
+// SimBackend: the IoBackend of tests, over SimDisk, SimNetwork and SimClock of one world. Single
+// thread.
 //
-// * An operation takes effect and completes in a later poll(), after a seeded latency; operations that
+// * An operation takes effect and completes in a later poll(), after a seeded latency; operations
+// that
 //   overlap complete in a seeded order.
-// * poll(wait_until) never blocks: when nothing is ready it moves the virtual clock to the next event or
-//   deadline of the whole world. It may return 0 before wait_until when another backend has something
-//   to do first. Each poll costs turn_ns of virtual time.
-// * One seed and one sequence of calls give one sequence of completions: trace_hash() compares runs.
+// * poll(wait_until) never blocks: when nothing is ready it moves the virtual clock to the next
+// event or
+//   deadline of the whole world. It may return 0 before wait_until when another backend has
+//   something to do first. Each poll costs turn_ns of virtual time.
+// * One seed and one sequence of calls give one sequence of completions: trace_hash() compares
+// runs.
 //
-// Crash tests. crash_after(n) lets n more operations through (write_now counts) and never completes one
-// that is submitted later; crashed() turns true with the first of those. Then the test
-//   1. calls drop_all(): everything in flight completes with -ECANCELED, so that coroutines unwind and
-//      free their frames (nothing for the leak checker to find); of what was truly in flight the disk
-//      keeps a seeded part. What the unwinding code submits is cancelled too and touches nothing.
-//      Coroutines that wait for something else (a queue, an event) need the test to run its ReadyQueue
-//      and to drop again: TestWorld::kill does both.
+// Crash tests. crash_after(n) lets n more operations through (write_now counts) and never completes
+// one that is submitted later; crashed() turns true with the first of those. Then the test
+//   1. calls drop_all(): everything in flight completes with -ECANCELED, so that coroutines unwind
+//   and
+//      free their frames (nothing for the leak checker to find); of what was truly in flight the
+//      disk keeps a seeded part. What the unwinding code submits is cancelled too and touches
+//      nothing. Coroutines that wait for something else (a queue, an event) need the test to run
+//      its ReadyQueue and to drop again: TestWorld::kill does both.
 //   2. destroys the server objects and this backend,
 //   3. calls SimDisk::crash(kind) and starts anew on the same disk.
 // The destructor completes nothing: what is still in flight then is leaked.
@@ -51,7 +56,9 @@ struct SimBackendOptions {
     std::uint64_t turn_ns = kMicrosecond;
 };
 
-class SimBackend final : public runtime::IoBackend, public SimClock::Participant, public SocketUser {
+class SimBackend final : public runtime::IoBackend,
+                         public SimClock::Participant,
+                         public SocketUser {
  public:
     using IoOp = runtime::IoOp;
     using FileHandle = runtime::FileHandle;
@@ -60,7 +67,8 @@ class SimBackend final : public runtime::IoBackend, public SimClock::Participant
     SimBackend(SimClock& clock, SimDisk& disk, SimNetwork& network, SimBackendOptions options);
     ~SimBackend() override;
 
-    // ---- for tests -----------------------------------------------------------------------------------
+    // ---- for tests
+    // -----------------------------------------------------------------------------------
     void crash_after(std::uint64_t operation_count) { operations_left_ = operation_count; }
     [[nodiscard]] bool crashed() const noexcept { return crashed_; }
     /// The process dies: see above. Its sockets are closed. May be called again.
@@ -75,15 +83,18 @@ class SimBackend final : public runtime::IoBackend, public SimClock::Participant
     [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
     [[nodiscard]] std::size_t free_chunk_count() const noexcept { return free_chunks_.size(); }
 
-    // ---- IoBackend -----------------------------------------------------------------------------------
+    // ---- IoBackend
+    // -----------------------------------------------------------------------------------
     void open(IoOp& op, const char* path, runtime::OpenMode mode, std::uint32_t mode_bits) override;
     void close(IoOp& op, FileHandle file) override;
     void read(IoOp& op, FileHandle file, MutableBytes into, std::uint64_t offset) override;
     void write(IoOp& op, FileHandle file, ConstBytes from, std::uint64_t offset) override;
-    void writev(IoOp& op, FileHandle file, std::span<const iovec> parts, std::uint64_t offset) override;
+    void writev(IoOp& op, FileHandle file, std::span<const iovec> parts,
+                std::uint64_t offset) override;
     void sync(IoOp& op, FileHandle file) override;
     void truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes) override;
-    void allocate(IoOp& op, FileHandle file, std::uint64_t offset, std::uint64_t size_bytes) override;
+    void allocate(IoOp& op, FileHandle file, std::uint64_t offset,
+                  std::uint64_t size_bytes) override;
     void rename(IoOp& op, const char* from, const char* to) override;
     void unlink(IoOp& op, const char* path) override;
     void make_directory(IoOp& op, const char* path, std::uint32_t mode_bits) override;
@@ -111,7 +122,8 @@ class SimBackend final : public runtime::IoBackend, public SimClock::Participant
     std::size_t poll(Instant wait_until) override;
     void wake(ShardIndex shard) override { network_.wake(options_.process, shard); }
 
-    // ---- SimClock::Participant, SocketUser -----------------------------------------------------------
+    // ---- SimClock::Participant, SocketUser
+    // -----------------------------------------------------------
     [[nodiscard]] Instant next_event() const override;
     [[nodiscard]] Instant sleeps_until() const override { return sleeps_until_; }
     void retry(std::uint64_t operation) override;
@@ -121,8 +133,23 @@ class SimBackend final : public runtime::IoBackend, public SimClock::Participant
 
  private:
     enum class Kind : std::uint8_t {
-        kOpen, kClose, kRead, kWrite, kWritev, kSync, kTruncate, kAllocate, kRename, kUnlink,
-        kMakeDirectory, kRemoveDirectory, kAccept, kConnect, kReceiveAny, kReceive, kSend,
+        kOpen,
+        kClose,
+        kRead,
+        kWrite,
+        kWritev,
+        kSync,
+        kTruncate,
+        kAllocate,
+        kRename,
+        kUnlink,
+        kMakeDirectory,
+        kRemoveDirectory,
+        kAccept,
+        kConnect,
+        kReceiveAny,
+        kReceive,
+        kSend,
     };
     /// Time, a seeded tie-breaker, the operation's number.
     using Due = std::tuple<Instant, std::uint64_t, std::uint64_t>;
@@ -142,9 +169,10 @@ class SimBackend final : public runtime::IoBackend, public SimClock::Participant
         std::string path_to{};
         runtime::SocketAddress address{};
         std::size_t sent_bytes = 0;
-        bool hangs = false;                        ///< submitted after the crash point
-        std::optional<std::int32_t> fixed_result{};  ///< cancelled or made to fail: does nothing else
-        std::optional<Due> due{};                    ///< absent while it waits for a socket
+        bool hangs = false;  ///< submitted after the crash point
+        std::optional<std::int32_t>
+            fixed_result{};        ///< cancelled or made to fail: does nothing else
+        std::optional<Due> due{};  ///< absent while it waits for a socket
     };
 
     void submit(IoOp& op, Pending pending);

@@ -1,6 +1,6 @@
-// SimClock: the virtual time of one simulated world, shared by all its backends. Time moves only when
-// every participant that was polled sleeps, and then to the earliest of all deadlines and events: no
-// backend can sleep past an event of another.
+// SimClock: the virtual time of one simulated world, shared by all its backends. Time moves only
+// when every participant that was polled sleeps, and then to the earliest of all deadlines and
+// events: no backend can sleep past an event of another.
 #pragma once
 
 #include <algorithm>
@@ -43,8 +43,9 @@ class SimClock {
 
     void add(Participant& participant) { participants_.push_back(&participant); }
     void remove(Participant& participant) { std::erase(participants_, &participant); }
-    /// Moves time to the next event of any participant, but not past `limit`: for a driver that knows the
-    /// deadlines of all. True also when an event is due already; false when there is nothing ahead.
+    /// Moves time to the next event of any participant, but not past `limit`: for a driver that
+    /// knows the deadlines of all. True also when an event is due already; false when there is
+    /// nothing ahead.
     bool advance_to_event(Instant limit) noexcept {
         Instant next = limit;
         for (const Participant* participant : participants_) {
@@ -56,8 +57,8 @@ class SimClock {
         now_ = std::max(now_, next);
         return true;
     }
-    /// Moves time to the next event or deadline of any participant. False when there is none, or when
-    /// one of them is awake.
+    /// Moves time to the next event or deadline of any participant. False when there is none, or
+    /// when one of them is awake.
     bool advance_to_next() noexcept {
         Instant next = kNever;
         for (const Participant* participant : participants_) {

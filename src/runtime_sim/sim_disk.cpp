@@ -1,57 +1,21 @@
+// SimDisk: the operations and their errors, as POSIX has them. What a crash does is in
+// sim_disk_crash.cpp.
 #include "runtime_sim/sim_disk.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "runtime_sim/detail/file_content.hpp"
+#include "runtime_sim/detail/inode.hpp"
 
 namespace galgo::runtime_sim {
 
 using runtime::FileHandle;
 using runtime::OpenMode;
 
-struct SimDisk::Inode {
-    bool is_directory = false;
-    std::uint64_t modified_us = 0;
-    std::uint32_t links = 0;  ///< names that lead here now
-    std::uint32_t opens = 0;
-    detail::FileContent content;
-    std::map<std::string, InodePointer, std::less<>> entries;
-    std::map<std::string, InodePointer, std::less<>> stable_entries;
-
-    [[nodiscard]] bool takes_space() const noexcept { return links != 0 || opens != 0; }
-};
-
 namespace {
 
 constexpr std::size_t kNameBytesMax = 255;
 constexpr std::size_t kTransferBytesMax = 0x7FFF'F000;
-
-std::vector<std::string_view> components_of(std::string_view path) {
-    std::vector<std::string_view> parts;
-    while (!path.empty()) {
-        const std::size_t end = std::min(path.find('/'), path.size());
-        const std::string_view part = path.substr(0, end);
-        path.remove_prefix(std::min(end + 1, path.size()));
-        if (part == "..") {
-            if (!parts.empty()) {
-                parts.pop_back();
-            }
-        } else if (!part.empty() && part != ".") {
-            parts.push_back(part);
-        }
-    }
-    return parts;
-}
-
-template <class Map, class Pointer>
-void set_entry(Map& entries, const std::string& name, const Pointer& after) {
-    if (after == nullptr) {
-        entries.erase(name);
-    } else {
-        entries[name] = after;
-    }
-}
 
 }  // namespace
 
@@ -63,7 +27,8 @@ SimDisk::SimDisk(std::uint64_t seed, const SimClock* clock, DiskOptions options)
 }
 SimDisk::~SimDisk() = default;
 
-// ---- operations --------------------------------------------------------------------------------------
+// ---- operations
+// --------------------------------------------------------------------------------------
 
 std::int32_t SimDisk::open(std::string_view path, OpenMode mode) {
     if (const auto fault = strike(DiskOp::kOpen, path)) {
@@ -88,7 +53,8 @@ std::int32_t SimDisk::open(std::string_view path, OpenMode mode) {
         return -EEXIST;
     } else if (mode == OpenMode::kDirectory && !place.target->is_directory) {
         return -ENOTDIR;
-    } else if (mode != OpenMode::kDirectory && mode != OpenMode::kRead && place.target->is_directory) {
+    } else if (mode != OpenMode::kDirectory && mode != OpenMode::kRead &&
+               place.target->is_directory) {
         return -EISDIR;
     }
     ++place.target->opens;
@@ -123,8 +89,8 @@ std::int32_t SimDisk::read(FileHandle file, MutableBytes into, std::uint64_t off
     if (offset >= content.size_bytes()) {
         return 0;
     }
-    const std::size_t count = std::min<std::uint64_t>(
-        {into.size(), content.size_bytes() - offset, kTransferBytesMax});
+    const std::size_t count =
+        std::min<std::uint64_t>({into.size(), content.size_bytes() - offset, kTransferBytesMax});
     content.read(into.first(count), offset);
     return static_cast<std::int32_t>(count);
 }
@@ -249,8 +215,8 @@ std::int32_t SimDisk::rename(std::string_view from, std::string_view to) {
         return 0;
     }
     if (source.target->is_directory) {
-        const auto from_parts = components_of(from);
-        const auto to_parts = components_of(to);
+        const auto from_parts = detail::components_of(from);
+        const auto to_parts = detail::components_of(to);
         if (to_parts.size() > from_parts.size() &&
             std::equal(from_parts.begin(), from_parts.end(), to_parts.begin())) {
             return -EINVAL;
@@ -364,16 +330,20 @@ runtime::DiskSpace SimDisk::space() const {
 
 std::uint64_t SimDisk::draw_latency() {
     const std::uint64_t latency = random_.between(options_.latency_min_ns, options_.latency_max_ns);
-    return std::max<std::uint64_t>(1, random_.percent(options_.slow_percent) ? latency * 20 : latency);
+    return std::max<std::uint64_t>(1,
+                                   random_.percent(options_.slow_percent) ? latency * 20 : latency);
 }
 
-void SimDisk::add_fault(DiskFault fault) { faults_.push_back(std::move(fault)); }
+void SimDisk::add_fault(DiskFault fault) {
+    faults_.push_back(std::move(fault));
+}
 
-// ---- inside ------------------------------------------------------------------------------------------
+// ---- inside
+// ------------------------------------------------------------------------------------------
 
 SimDisk::InodePointer SimDisk::find(std::string_view path) const {
     InodePointer at = root_;
-    for (const std::string_view part : components_of(path)) {
+    for (const std::string_view part : detail::components_of(path)) {
         const auto it = at->entries.find(part);
         if (it == at->entries.end()) {
             return nullptr;
@@ -387,7 +357,7 @@ std::int32_t SimDisk::resolve(std::string_view path, Place& place) const {
     if (path.empty()) {
         return -ENOENT;
     }
-    std::vector<std::string_view> parts = components_of(path);
+    std::vector<std::string_view> parts = detail::components_of(path);
     if (parts.empty()) {
         place = {.parent = root_, .name = "/", .target = root_};
         return 0;
@@ -456,14 +426,15 @@ void SimDisk::apply(std::vector<EntryChange> entries) {
         if (change.after != nullptr) {
             ++change.after->links;
         }
-        set_entry(change.directory->entries, change.name, change.after);
+        detail::set_entry(change.directory->entries, change.name, change.after);
         change.directory->modified_us = modified_now();
     }
     changes_.push_back({.sequence = sequence_++, .entries = std::move(entries)});
 }
 
 void SimDisk::make_changes_stable(const Inode& directory, std::uint64_t token) {
-    // Backwards: a change that a chosen one builds on (same name of the same directory) goes with it.
+    // Backwards: a change that a chosen one builds on (same name of the same directory) goes with
+    // it.
     using Name = std::pair<const Inode*, std::string_view>;
     std::set<Name> names;
     std::vector<bool> chosen(changes_.size(), false);
@@ -489,13 +460,14 @@ void SimDisk::make_changes_stable(const Inode& directory, std::uint64_t token) {
             continue;
         }
         for (const EntryChange& entry : changes_[i].entries) {
-            set_entry(entry.directory->stable_entries, entry.name, entry.after);
+            detail::set_entry(entry.directory->stable_entries, entry.name, entry.after);
         }
     }
     changes_ = std::move(rest);
 }
 
-std::size_t SimDisk::fitting_bytes(const Inode& inode, std::uint64_t offset, std::size_t size) const {
+std::size_t SimDisk::fitting_bytes(const Inode& inode, std::uint64_t offset,
+                                   std::size_t size) const {
     std::uint64_t free_sectors = space().free_bytes / kSectorBytes;
     if (free_sectors >= size / kSectorBytes + 2) {
         return size;
@@ -527,162 +499,6 @@ std::uint64_t SimDisk::used_bytes() const {
         }
     }
     return sectors * kSectorBytes;
-}
-
-// ---- crash -------------------------------------------------------------------------------------------
-
-void SimDisk::for_each_reachable(const auto& visit) const {
-    std::vector<std::pair<std::string, InodePointer>> pending{{"", root_}};
-    while (!pending.empty()) {
-        auto [path, inode] = std::move(pending.back());
-        pending.pop_back();
-        visit(path, inode);
-        for (const auto& [name, child] : inode->entries) {
-            pending.emplace_back(path + "/" + name, child);
-        }
-    }
-}
-
-void SimDisk::crash(CrashKind kind, UnsyncedFate fate) {
-    for (auto& [handle, open_file] : open_files_) {
-        open_file.inode->opens = 0;
-    }
-    open_files_.clear();
-    if (kind == CrashKind::kProcess) {
-        return;
-    }
-    // The extremes are the likeliest to break an assumption, and a plain coin would never draw them.
-    constexpr std::uint32_t kKeepPercents[] = {0, 10, 50, 90, 100};
-    const std::uint32_t keep_percent = kKeepPercents[random_.below(std::size(kKeepPercents))];
-    const std::uint32_t torn_percent = random_.percent(50) ? options_.torn_sector_percent : 0;
-    crash_directories(fate, keep_percent);
-    for_each_reachable([&](const std::string&, const InodePointer& inode) {
-        inode->content.crash_power(fate, keep_percent, torn_percent, random_);
-    });
-}
-
-void SimDisk::crash_directories(UnsyncedFate fate, std::uint32_t keep_percent) {
-    std::set<std::pair<const Inode*, std::string>> lost_names;
-    for (const DirectoryChange& change : changes_) {
-        bool keep = fate == UnsyncedFate::kKeepAll ||
-                    (fate == UnsyncedFate::kSeeded && random_.percent(keep_percent));
-        for (const EntryChange& entry : change.entries) {
-            keep = keep && !lost_names.contains({entry.directory.get(), entry.name});
-        }
-        for (const EntryChange& entry : change.entries) {
-            if (keep) {
-                set_entry(entry.directory->stable_entries, entry.name, entry.after);
-            } else {
-                lost_names.insert({entry.directory.get(), entry.name});
-            }
-        }
-    }
-    changes_.clear();
-    // The tree is now what the stable entries say; names are counted anew.
-    std::vector<InodePointer> reached{root_};
-    root_->links = 0;
-    for (std::size_t i = 0; i < reached.size(); ++i) {
-        const InodePointer directory = reached[i];
-        directory->entries = directory->stable_entries;
-        for (const auto& [name, child] : directory->entries) {
-            child->links = 0;
-            reached.push_back(child);
-        }
-    }
-    for (const InodePointer& inode : reached) {
-        ++inode->links;
-    }
-    std::erase_if(inodes_, [](const std::weak_ptr<Inode>& known) { return known.expired(); });
-    for (const std::weak_ptr<Inode>& known : inodes_) {
-        const InodePointer inode = known.lock();
-        if (inode != nullptr && std::ranges::find(reached, inode) == reached.end()) {
-            inode->links = 0;
-        }
-    }
-}
-
-// ---- for tests ---------------------------------------------------------------------------------------
-
-std::optional<std::vector<std::byte>> SimDisk::read_file(std::string_view path) const {
-    const InodePointer inode = find(path);
-    if (inode == nullptr || inode->is_directory) {
-        return std::nullopt;
-    }
-    std::vector<std::byte> content(inode->content.size_bytes());
-    inode->content.read(content, 0);
-    return content;
-}
-
-void SimDisk::write_file(std::string_view path, ConstBytes content) {
-    InodePointer at = root_;
-    const std::vector<std::string_view> parts = components_of(path);
-    GALGO_CHECK(!parts.empty());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        const bool is_last = i + 1 == parts.size();
-        const std::string name(parts[i]);
-        InodePointer& next = at->entries[name];
-        if (next == nullptr) {
-            next = std::make_shared<Inode>();
-            next->is_directory = !is_last;
-            next->links = 1;
-            note_inode(next);
-            make_changes_stable(*at, sequence_);
-            at->stable_entries[name] = next;
-            at = next;
-            continue;
-        }
-        GALGO_CHECK(next->is_directory != is_last);
-        make_changes_stable(*at, sequence_);
-        at = next;
-    }
-    at->content.truncate(0, sequence_++);
-    at->content.write(content, 0, sequence_++);
-    at->content.settle();
-    at->modified_us = modified_now();
-}
-
-bool SimDisk::corrupt(std::string_view path, std::uint64_t offset, std::uint8_t mask) {
-    const InodePointer inode = find(path);
-    if (inode == nullptr || inode->is_directory || offset >= inode->content.size_bytes()) {
-        return false;
-    }
-    std::byte value{};
-    inode->content.read({&value, 1}, offset);
-    value ^= std::byte{mask};
-    inode->content.write({&value, 1}, offset, sequence_++);
-    inode->content.settle();
-    return true;
-}
-
-bool SimDisk::truncate_to(std::string_view path, std::uint64_t size_bytes) {
-    const InodePointer inode = find(path);
-    if (inode == nullptr || inode->is_directory) {
-        return false;
-    }
-    inode->content.truncate(size_bytes, sequence_++);
-    inode->content.settle();
-    return true;
-}
-
-bool SimDisk::exists(std::string_view path) const { return find(path) != nullptr; }
-
-std::vector<std::string> SimDisk::list_all() const {
-    std::vector<std::string> paths;
-    for_each_reachable([&](const std::string& path, const InodePointer& inode) {
-        if (!path.empty()) {
-            paths.push_back(inode->is_directory ? path + "/" : path);
-        }
-    });
-    std::ranges::sort(paths);
-    return paths;
-}
-
-void SimDisk::sync_all() {
-    for_each_reachable([](const std::string&, const InodePointer& inode) {
-        inode->content.settle();
-        inode->stable_entries = inode->entries;
-    });
-    changes_.clear();
 }
 
 }  // namespace galgo::runtime_sim

@@ -1,21 +1,22 @@
-// SimDisk: a disk in memory that can lose what was not synced. It outlives the backends that use it, so
-// that a test can crash one and start the next on what is left.
+// SimDisk: a disk in memory that can lose what was not synced. It outlives the backends that use
+// it, so that a test can crash one and start the next on what is left.
 //
-// Model. An inode is a file or a directory. File content is kept in 512-byte sectors; a sector written
-// since the last sync remembers its stable version (and the versions that a running sync may still make
-// stable). The size is kept the same way. Changes of directories (create, unlink, rename, make, remove)
-// go into one ordered log until their directory is synced; a rename is one change, atomic always.
-// sync() covers what was written or changed before it was submitted, nothing later.
+// Model. An inode is a file or a directory. File content is kept in 512-byte sectors; a sector
+// written since the last sync remembers its stable version (and the versions that a running sync
+// may still make stable). The size is kept the same way. Changes of directories (create, unlink,
+// rename, make, remove) go into one ordered log until their directory is synced; a rename is one
+// change, atomic always. sync() covers what was written or changed before it was submitted, nothing
+// later.
 //
 // crash(kProcess) keeps everything (the page cache survives kill -9) and closes all files.
-// crash(kPower) keeps what was synced; each unsynced sector is kept, lost or torn, each file size and
-// each unsynced directory change kept or lost, by the seed. A change that depends on a lost one (same
-// name) is lost too. A file whose directory entry is lost is gone, however well it was synced itself.
+// crash(kPower) keeps what was synced; each unsynced sector is kept, lost or torn, each file size
+// and each unsynced directory change kept or lost, by the seed. A change that depends on a lost one
+// (same name) is lost too. A file whose directory entry is lost is gone, however well it was synced
+// itself.
 //
 // Errors are -errno. Effects are immediate: latency and order are SimBackend's. Single thread.
 #pragma once
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -43,13 +44,22 @@ enum class CrashKind : std::uint8_t { kProcess, kPower };
 enum class UnsyncedFate : std::uint8_t { kSeeded, kLoseAll, kKeepAll };
 
 enum class DiskOp : std::uint8_t {
-    kOpen, kClose, kRead, kWrite, kSync, kTruncate, kAllocate, kRename, kUnlink, kMakeDirectory,
+    kOpen,
+    kClose,
+    kRead,
+    kWrite,
+    kSync,
+    kTruncate,
+    kAllocate,
+    kRename,
+    kUnlink,
+    kMakeDirectory,
     kRemoveDirectory,
 };
 
-/// Fails (or cuts short) operations: those of `op` whose path contains `path_contains`, after the first
-/// `skip` of them, `times` times. A failed write may have written a part. A failed sync leaves its data
-/// unstable, and a later sync does not repair it: the data has to be written again.
+/// Fails (or cuts short) operations: those of `op` whose path contains `path_contains`, after the
+/// first `skip` of them, `times` times. A failed write may have written a part. A failed sync
+/// leaves its data unstable, and a later sync does not repair it: the data has to be written again.
 struct DiskFault {
     DiskOp op = DiskOp::kWrite;
     std::string path_contains;
@@ -75,13 +85,16 @@ class SimDisk {
     SimDisk& operator=(const SimDisk&) = delete;
     ~SimDisk();
 
-    // ---- operations: those of IoBackend, at once ------------------------------------------------------
+    // ---- operations: those of IoBackend, at once
+    // ------------------------------------------------------
     [[nodiscard]] std::int32_t open(std::string_view path, runtime::OpenMode mode);
     [[nodiscard]] std::int32_t close(runtime::FileHandle file);
-    [[nodiscard]] std::int32_t read(runtime::FileHandle file, MutableBytes into, std::uint64_t offset);
-    [[nodiscard]] std::int32_t write(runtime::FileHandle file, ConstBytes from, std::uint64_t offset);
-    /// A sync has two ends, because it covers only what was done before its first: begin_sync gives a
-    /// token; finish_sync makes things stable; abort_sync forgets it.
+    [[nodiscard]] std::int32_t read(runtime::FileHandle file, MutableBytes into,
+                                    std::uint64_t offset);
+    [[nodiscard]] std::int32_t write(runtime::FileHandle file, ConstBytes from,
+                                     std::uint64_t offset);
+    /// A sync has two ends, because it covers only what was done before its first: begin_sync gives
+    /// a token; finish_sync makes things stable; abort_sync forgets it.
     [[nodiscard]] std::uint64_t begin_sync(runtime::FileHandle file);
     [[nodiscard]] std::int32_t finish_sync(runtime::FileHandle file, std::uint64_t token);
     void abort_sync(runtime::FileHandle file, std::uint64_t token);
@@ -92,13 +105,15 @@ class SimDisk {
     [[nodiscard]] std::int32_t unlink(std::string_view path);
     [[nodiscard]] std::int32_t make_directory(std::string_view path);
     [[nodiscard]] std::int32_t remove_directory(std::string_view path);
-    [[nodiscard]] Result<std::vector<runtime::DirectoryEntry>> list_directory(std::string_view path) const;
+    [[nodiscard]] Result<std::vector<runtime::DirectoryEntry>> list_directory(
+        std::string_view path) const;
     [[nodiscard]] Result<runtime::FileFacts> file_facts(std::string_view path) const;
     [[nodiscard]] runtime::DiskSpace space() const;
     /// How long the next operation takes, in nanoseconds, at least 1.
     [[nodiscard]] std::uint64_t draw_latency();
 
-    // ---- faults -----------------------------------------------------------------------------------------
+    // ---- faults
+    // -----------------------------------------------------------------------------------------
     void add_fault(DiskFault fault);
     void clear_faults() { faults_.clear(); }
     /// Faults that struck so far.
@@ -106,14 +121,15 @@ class SimDisk {
     void set_capacity(std::uint64_t bytes) { options_.capacity_bytes = bytes; }
     [[nodiscard]] DiskOptions& options() noexcept { return options_; }
 
-    /// All files are closed; what is left is stable. The backends that use this disk must have dropped
-    /// their operations before (SimBackend::drop_all).
+    /// All files are closed; what is left is stable. The backends that use this disk must have
+    /// dropped their operations before (SimBackend::drop_all).
     void crash(CrashKind kind, UnsyncedFate fate = UnsyncedFate::kSeeded);
 
-    // ---- for tests: past all faults, latencies and open modes -------------------------------------------
+    // ---- for tests: past all faults, latencies and open modes
+    // -------------------------------------------
     [[nodiscard]] std::optional<std::vector<std::byte>> read_file(std::string_view path) const;
-    /// Replaces or makes the file and its parents; its content and the entries of its parents are stable
-    /// at once.
+    /// Replaces or makes the file and its parents; its content and the entries of its parents are
+    /// stable at once.
     void write_file(std::string_view path, ConstBytes content);
     /// Bit rot: XORs one stored byte, stable at once. False when the file has no such byte.
     bool corrupt(std::string_view path, std::uint64_t offset, std::uint8_t mask);
@@ -152,7 +168,8 @@ class SimDisk {
     };
 
     [[nodiscard]] InodePointer find(std::string_view path) const;
-    /// Where the last component of `path` is or would be; -errno when its parent is not a directory.
+    /// Where the last component of `path` is or would be; -errno when its parent is not a
+    /// directory.
     [[nodiscard]] std::int32_t resolve(std::string_view path, Place& place) const;
     [[nodiscard]] OpenFile* find_open(runtime::FileHandle file);
     /// The fault that strikes this operation, if any.
@@ -160,7 +177,8 @@ class SimDisk {
     [[nodiscard]] std::uint64_t modified_now() const;
     void apply(std::vector<EntryChange> entries);
     void make_changes_stable(const Inode& directory, std::uint64_t token);
-    [[nodiscard]] std::size_t fitting_bytes(const Inode& inode, std::uint64_t offset, std::size_t size) const;
+    [[nodiscard]] std::size_t fitting_bytes(const Inode& inode, std::uint64_t offset,
+                                            std::size_t size) const;
     void crash_directories(UnsyncedFate fate, std::uint32_t keep_percent);
     void for_each_reachable(const auto& visit) const;
     void note_inode(const InodePointer& inode);
@@ -169,8 +187,9 @@ class SimDisk {
     const SimClock* clock_;
     DiskOptions options_;
     InodePointer root_;
-    std::vector<std::weak_ptr<Inode>> inodes_;  // for accounting; expired ones are swept now and then
-    std::vector<DirectoryChange> changes_;      // unsynced, in order
+    std::vector<std::weak_ptr<Inode>>
+        inodes_;                            // for accounting; expired ones are swept now and then
+    std::vector<DirectoryChange> changes_;  // unsynced, in order
     std::map<std::int32_t, OpenFile> open_files_;
     std::vector<DiskFault> faults_;
     std::uint64_t fault_count_ = 0;

@@ -23,7 +23,9 @@ FileHandle must_open(SimDisk& disk, std::string_view path, OpenMode mode = OpenM
 void must_write(SimDisk& disk, FileHandle file, std::string_view text, std::uint64_t offset = 0) {
     ASSERT_EQ(disk.write(file, as_bytes(text), offset), static_cast<std::int32_t>(text.size()));
 }
-std::int32_t sync(SimDisk& disk, FileHandle file) { return disk.finish_sync(file, disk.begin_sync(file)); }
+std::int32_t sync(SimDisk& disk, FileHandle file) {
+    return disk.finish_sync(file, disk.begin_sync(file));
+}
 void sync_path(SimDisk& disk, std::string_view path) {
     const FileHandle file = must_open(disk, path, OpenMode::kRead);
     ASSERT_EQ(sync(disk, file), 0);
@@ -214,7 +216,8 @@ TEST(SimDisk, UnsyncedUnlinkMayComeBack) {
 }
 
 TEST(SimDisk, SyncCoversOnlyWhatWasWrittenBefore) {
-    // The same sector before and after the sync began: the first write is never lost, the second may be.
+    // The same sector before and after the sync began: the first write is never lost, the second
+    // may be.
     std::set<std::string> seen;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         SimDisk disk(seed, nullptr, {.torn_sector_percent = 0});

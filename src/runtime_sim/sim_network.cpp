@@ -1,3 +1,4 @@
+// SimNetwork: opening, streams, faults, and what arrives when. See the header for the model.
 #include "runtime_sim/sim_network.hpp"
 
 #include <algorithm>
@@ -14,7 +15,9 @@ SimNetwork::SimNetwork(std::uint64_t seed, SimClock& clock, NetworkOptions optio
     clock_.add(*this);
 }
 
-SimNetwork::~SimNetwork() { clock_.remove(*this); }
+SimNetwork::~SimNetwork() {
+    clock_.remove(*this);
+}
 
 void SimNetwork::remove_user(SocketUser& user) {
     std::erase(users_, &user);
@@ -31,7 +34,8 @@ void SimNetwork::wake(std::uint32_t process, ShardIndex shard) {
     }
 }
 
-// ---- opening -----------------------------------------------------------------------------------------
+// ---- opening
+// -----------------------------------------------------------------------------------------
 
 Result<SocketHandle> SimNetwork::listen(std::uint32_t process, const SocketAddress& address) {
     if (address.ip.empty()) {
@@ -103,7 +107,8 @@ std::int32_t SimNetwork::connect(std::uint32_t process, const std::string& from_
     return client_id;
 }
 
-// ---- streams -----------------------------------------------------------------------------------------
+// ---- streams
+// -----------------------------------------------------------------------------------------
 
 std::int32_t SimNetwork::try_receive(SocketHandle handle, MutableBytes into) {
     Socket* socket = find(handle);
@@ -135,8 +140,8 @@ std::int32_t SimNetwork::try_receive(SocketHandle handle, MutableBytes into) {
     return static_cast<std::int32_t>(count);
 }
 
-std::int32_t SimNetwork::try_send(SocketHandle handle, std::span<const iovec> parts, std::size_t skip,
-                                  std::uint64_t operation) {
+std::int32_t SimNetwork::try_send(SocketHandle handle, std::span<const iovec> parts,
+                                  std::size_t skip, std::uint64_t operation) {
     Socket* socket = find(handle);
     if (socket == nullptr) {
         return -ECANCELED;
@@ -155,7 +160,8 @@ std::int32_t SimNetwork::try_send(SocketHandle handle, std::span<const iovec> pa
     }
     socket->sending_operation = operation;
     Socket* peer = find(socket->peer);
-    const std::size_t buffered = peer == nullptr ? 0 : peer->arrived.size() + peer->on_the_way_bytes;
+    const std::size_t buffered =
+        peer == nullptr ? 0 : peer->arrived.size() + peer->on_the_way_bytes;
     if (buffered >= options_.socket_buffer_bytes) {
         return kWouldBlock;
     }
@@ -208,7 +214,9 @@ void SimNetwork::shutdown(SocketHandle handle) {
     notify(*socket);
 }
 
-void SimNetwork::close(SocketHandle handle) { close_by_id(handle.value(), false); }
+void SimNetwork::close(SocketHandle handle) {
+    close_by_id(handle.value(), false);
+}
 
 void SimNetwork::close_by_id(Id id, bool abort) {
     auto node = sockets_.extract(id);
@@ -239,7 +247,9 @@ SocketAddress SimNetwork::peer_address(SocketHandle handle) const {
     return socket == nullptr ? SocketAddress{} : socket->peer_address;
 }
 
-bool SimNetwork::is_open(SocketHandle handle) const { return find(handle) != nullptr; }
+bool SimNetwork::is_open(SocketHandle handle) const {
+    return find(handle) != nullptr;
+}
 
 void SimNetwork::wait(SocketHandle handle, SocketUser& user, std::uint64_t operation) {
     if (Socket* socket = find(handle); socket != nullptr) {
@@ -247,7 +257,8 @@ void SimNetwork::wait(SocketHandle handle, SocketUser& user, std::uint64_t opera
     }
 }
 
-// ---- faults ------------------------------------------------------------------------------------------
+// ---- faults
+// ------------------------------------------------------------------------------------------
 
 void SimNetwork::reset_connection(SocketHandle handle) {
     Socket* socket = find(handle);
@@ -291,14 +302,16 @@ void SimNetwork::kill_process(std::uint32_t process) {
     }
 }
 
-// ---- time --------------------------------------------------------------------------------------------
+// ---- time
+// --------------------------------------------------------------------------------------------
 
 Instant SimNetwork::next_event() const {
     return arrivals_.empty() ? kNever : arrivals_.begin()->first.first;
 }
 
 std::uint64_t SimNetwork::draw_latency() {
-    return std::max<std::uint64_t>(1, random_.between(options_.latency_min_ns, options_.latency_max_ns));
+    return std::max<std::uint64_t>(
+        1, random_.between(options_.latency_min_ns, options_.latency_max_ns));
 }
 
 void SimNetwork::run_due() {
@@ -353,13 +366,16 @@ void SimNetwork::deliver(Arrival arrival) {
     notify(*socket);
 }
 
-// ---- look-up -----------------------------------------------------------------------------------------
+// ---- look-up
+// -----------------------------------------------------------------------------------------
 
 SimNetwork::Socket* SimNetwork::find(Id id) {
     const auto it = sockets_.find(id);
     return it == sockets_.end() ? nullptr : &it->second;
 }
-SimNetwork::Socket* SimNetwork::find(SocketHandle socket) { return find(socket.value()); }
+SimNetwork::Socket* SimNetwork::find(SocketHandle socket) {
+    return find(socket.value());
+}
 const SimNetwork::Socket* SimNetwork::find(SocketHandle socket) const {
     const auto it = sockets_.find(socket.value());
     return it == sockets_.end() ? nullptr : &it->second;
@@ -377,14 +393,16 @@ bool SimNetwork::is_blocked(const std::string& ip_a, const std::string& ip_b) co
 }
 
 std::uint16_t SimNetwork::free_port() {
-    next_port_ = next_port_ == 65535 ? std::uint16_t{40000} : static_cast<std::uint16_t>(next_port_ + 1);
+    next_port_ =
+        next_port_ == 65535 ? std::uint16_t{40000} : static_cast<std::uint16_t>(next_port_ + 1);
     return next_port_;
 }
 
 SimNetwork::Socket* SimNetwork::find_listener(const SocketAddress& address) {
     for (auto& [id, socket] : sockets_) {
         if (socket.listening && socket.local.port == address.port &&
-            (socket.local.ip == address.ip || socket.local.ip == "0.0.0.0" || socket.local.ip == "::")) {
+            (socket.local.ip == address.ip || socket.local.ip == "0.0.0.0" ||
+             socket.local.ip == "::")) {
             return &socket;
         }
     }

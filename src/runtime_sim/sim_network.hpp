@@ -1,13 +1,14 @@
-// SimNetwork: byte streams between the backends of one world. Socket numbers are one space for all of
-// them, as descriptors are within a process, so a socket accepted by one shard may be used by another.
+// SimNetwork: byte streams between the backends of one world. Socket numbers are one space for all
+// of them, as descriptors are within a process, so a socket accepted by one shard may be used by
+// another.
 //
-// A send is cut into segments of seeded sizes; each arrives after a seeded latency, in order. What was
-// sent and not yet read is bounded by the receiver's buffer: then a send waits (back-pressure). A peer
-// that closed with unread bytes resets the connection, and so does data that arrives at a closed socket.
-// What had arrived before a reset can still be read.
+// A send is cut into segments of seeded sizes; each arrives after a seeded latency, in order. What
+// was sent and not yet read is bounded by the receiver's buffer: then a send waits (back-pressure).
+// A peer that closed with unread bytes resets the connection, and so does data that arrives at a
+// closed socket. What had arrived before a reset can still be read.
 //
-// The calls here try once and answer kWouldBlock; SimBackend waits and tries again when told. Errors
-// are -errno. Single thread.
+// The calls here try once and answer kWouldBlock; SimBackend waits and tries again when told.
+// Errors are -errno. Single thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -62,7 +63,8 @@ class SimNetwork final : public SimClock::Participant {
     SimNetwork& operator=(const SimNetwork&) = delete;
     ~SimNetwork() override;
 
-    // ---- for tests -----------------------------------------------------------------------------------
+    // ---- for tests
+    // -----------------------------------------------------------------------------------
     [[nodiscard]] NetworkOptions& options() noexcept { return options_; }
     /// Both ends see ECONNRESET after what has arrived.
     void reset_connection(runtime::SocketHandle socket);
@@ -72,7 +74,8 @@ class SimNetwork final : public SimClock::Participant {
     void kill_process(std::uint32_t process);
     [[nodiscard]] std::size_t socket_count() const noexcept { return sockets_.size(); }
 
-    // ---- for SimBackend ------------------------------------------------------------------------------
+    // ---- for SimBackend
+    // ------------------------------------------------------------------------------
     void add_user(SocketUser& user) { users_.push_back(&user); }
     void remove_user(SocketUser& user);
     void wake(std::uint32_t process, ShardIndex shard);
@@ -83,8 +86,8 @@ class SimNetwork final : public SimClock::Participant {
     [[nodiscard]] std::int32_t connect(std::uint32_t process, const std::string& from_ip,
                                        const runtime::SocketAddress& address);
     [[nodiscard]] std::int32_t try_receive(runtime::SocketHandle socket, MutableBytes into);
-    /// Takes what fits of the parts behind `skip` bytes; > 0, kWouldBlock or -errno. Sends of one socket
-    /// go one after the other: `operation` holds the line from its first byte to end_send.
+    /// Takes what fits of the parts behind `skip` bytes; > 0, kWouldBlock or -errno. Sends of one
+    /// socket go one after the other: `operation` holds the line from its first byte to end_send.
     [[nodiscard]] std::int32_t try_send(runtime::SocketHandle socket, std::span<const iovec> parts,
                                         std::size_t skip, std::uint64_t operation);
     void end_send(runtime::SocketHandle socket, std::uint64_t operation);

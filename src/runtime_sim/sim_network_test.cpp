@@ -82,7 +82,8 @@ class SimNetworkTest : public testing::Test {
     SocketAddress address_;
 };
 
-Task<bool> send_all(runtime::IoBackend& io, SocketHandle socket, const std::vector<std::byte>& data) {
+Task<bool> send_all(runtime::IoBackend& io, SocketHandle socket,
+                    const std::vector<std::byte>& data) {
     for (std::size_t at = 0; at < data.size();) {
         // Two parts a send, of uneven sizes.
         const std::size_t size = std::min<std::size_t>(70'001, data.size() - at);
@@ -113,9 +114,9 @@ Task<bool> receive_all(runtime::IoBackend& io, SocketHandle socket, std::vector<
 }
 Task<bool> transfer(runtime::IoBackend& from, runtime::IoBackend& to, Pair pair,
                     const std::vector<std::byte>& data, std::vector<std::byte>& arrived) {
-    auto [sent, received] =
-        co_await coro::all(send_all(from, pair.client, data), receive_all(to, pair.server, arrived));
-    co_return sent && received;
+    auto [sent, received] = co_await coro::all(send_all(from, pair.client, data),
+                                               receive_all(to, pair.server, arrived));
+    co_return sent&& received;
 }
 
 TEST_F(SimNetworkTest, StreamStaysWholeUnderSegmentation) {
@@ -151,10 +152,12 @@ TEST_F(SimNetworkTest, Addresses) {
     const Pair pair = connect();
     EXPECT_EQ(client_.io->peer_address(pair.client).port, address_.port);
     EXPECT_EQ(client_.io->peer_address(pair.client).ip, "127.0.0.1");
-    EXPECT_EQ(server_.io->peer_address(pair.server).port, client_.io->local_address(pair.client).port);
+    EXPECT_EQ(server_.io->peer_address(pair.server).port,
+              client_.io->local_address(pair.client).port);
     EXPECT_EQ(server_.io->peer_address(pair.server).ip, "127.0.0.2");
     EXPECT_EQ(server_.io->listen(address_).error().os_errno, EADDRINUSE);
-    EXPECT_EQ(server_.io->listen({.ip = "0.0.0.0", .port = address_.port}).error().os_errno, EADDRINUSE);
+    EXPECT_EQ(server_.io->listen({.ip = "0.0.0.0", .port = address_.port}).error().os_errno,
+              EADDRINUSE);
     server_.io->close_socket(listener_);
     EXPECT_TRUE(server_.io->listen(address_).has_value());
 }

@@ -1,6 +1,6 @@
-// SimRandom: the only source of chance in the simulator. SplitMix64: one word of state, so that a seed
-// reproduces a run on every machine; fork() gives a part its own stream, so that drawing more in one
-// part does not change what another part draws.
+// SimRandom: the only source of chance in the simulator. SplitMix64: one word of state, so that a
+// seed reproduces a run on every machine; fork() gives a part its own stream, so that drawing more
+// in one part does not change what another part draws.
 #pragma once
 
 #include <cstdint>

@@ -1,18 +1,20 @@
-// TestWorld: one seed, one clock, one network, disks and backends, and a driver that runs coroutines on
-// them until they end. A run that does not end is a failed check that prints the seed.
+// TestWorld: one seed, one clock, one network, disks and backends, and a driver that runs
+// coroutines on them until they end. A run that does not end is a failed check that prints the
+// seed.
 //
 //   TestWorld world(seed);
-//   Node& node = world.add_node();                    // a process with one shard; add_shard() for more
-//   Status stored = world.run(node, store(*node.io, ...));
-//   node.io->crash_after(17);
-//   if (!world.run_until_crash(node, store(*node.io, ...))) { ... it ended before the crash ... }
+//   Node& node = world.add_node();                    // a process with one shard; add_shard() for
+//   more Status stored = world.run(node, store(*node.io, ...)); node.io->crash_after(17); if
+//   (!world.run_until_crash(node, store(*node.io, ...))) { ... it ended before the crash ... }
 //   world.kill(node);                                  // unwinds everything that was suspended
 //   (destroy the objects of the dead process here)
-//   world.restart(node, CrashKind::kPower);            // a new backend and loop on what the disk kept
+//   world.restart(node, CrashKind::kPower);            // a new backend and loop on what the disk
+//   kept
 //
-// run() drives all nodes of the world, so that their clocks agree. A run that was started stays valid
-// until it ends or its node is killed; its result is in a shared state, not in the caller's frame.
-// All shards run on the calling thread; this_shard() is set before each does, and is 0 in between.
+// run() drives all nodes of the world, so that their clocks agree. A run that was started stays
+// valid until it ends or its node is killed; its result is in a shared state, not in the caller's
+// frame. All shards run on the calling thread; this_shard() is set before each does, and is 0 in
+// between.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +43,8 @@
 
 namespace galgo::runtime_sim {
 
-/// One shard of one process. `io` and `loop` are new after a restart; the disk is that of the process.
+/// One shard of one process. `io` and `loop` are new after a restart; the disk is that of the
+/// process.
 struct Node {
     std::uint32_t process = 0;
     ShardIndex shard{0};
@@ -58,7 +61,8 @@ class TestWorld {
  public:
     static constexpr std::uint64_t kTurnsMax = 2'000'000;
 
-    explicit TestWorld(std::uint64_t seed) : seed_(seed), random_(seed), network_(random_.next(), clock_) {
+    explicit TestWorld(std::uint64_t seed)
+        : seed_(seed), random_(seed), network_(random_.next(), clock_) {
         set_this_shard(ShardIndex{0});
     }
     TestWorld(const TestWorld&) = delete;
@@ -86,7 +90,8 @@ class TestWorld {
         return *nodes_.back();
     }
 
-    /// Another shard of the process of `node`: they share disk, address and fate, and can wake each other.
+    /// Another shard of the process of `node`: they share disk, address and fate, and can wake each
+    /// other.
     Node& add_shard(Node& node) {
         auto added = std::make_unique<Node>();
         added->process = node.process;
@@ -100,8 +105,8 @@ class TestWorld {
         return *nodes_.back();
     }
 
-    /// One turn of every node. When all are at rest, time moves to the next event or timer, at most to
-    /// `limit`. False when nothing is left to happen before it.
+    /// One turn of every node. When all are at rest, time moves to the next event or timer, at most
+    /// to `limit`. False when nothing is left to happen before it.
     bool turn(Instant limit = kNever) {
         bool worked = false;
         Instant next = limit;
@@ -151,8 +156,9 @@ class TestWorld {
         }
         return take(*state);
     }
-    /// Runs until the task has ended (its value) or the node passed its crash point (nothing). What the
-    /// task refers to must then outlive kill(), which lets it unwind: pass names, not temporaries.
+    /// Runs until the task has ended (its value) or the node passed its crash point (nothing). What
+    /// the task refers to must then outlive kill(), which lets it unwind: pass names, not
+    /// temporaries.
     template <class T>
     auto run_until_crash(Node& node, coro::Task<T> task) {
         set_this_shard(node.shard);
@@ -172,9 +178,9 @@ class TestWorld {
         }
     }
 
-    /// The process of this node dies, all its shards with it: what is suspended on its backends and ready
-    /// queues unwinds. What waits for a timer or an event does not: the test stops that in its own way,
-    /// or runs such code only where it ends by itself.
+    /// The process of this node dies, all its shards with it: what is suspended on its backends and
+    /// ready queues unwinds. What waits for a timer or an event does not: the test stops that in
+    /// its own way, or runs such code only where it ends by itself.
     void kill(Node& node) {
         for (int round = 0; round < 100'000; ++round) {
             bool at_rest = true;
@@ -183,7 +189,8 @@ class TestWorld {
                     set_this_shard(shard->shard);
                     shard->dead = true;
                     shard->io->drop_all();
-                    at_rest = shard->queue().run(256) == 0 && shard->io->in_flight_count() == 0 && at_rest;
+                    at_rest = shard->queue().run(256) == 0 && shard->io->in_flight_count() == 0 &&
+                              at_rest;
                 }
             }
             set_this_shard(ShardIndex{0});
@@ -257,9 +264,11 @@ class TestWorld {
     }
 
     void start(Node& node) {
-        node.io = std::make_unique<SimBackend>(
-            clock_, *node.disk, network_,
-            SimBackendOptions{.seed = random_.next(), .process = node.process, .shard = node.shard, .ip = node.ip});
+        node.io = std::make_unique<SimBackend>(clock_, *node.disk, network_,
+                                               SimBackendOptions{.seed = random_.next(),
+                                                                 .process = node.process,
+                                                                 .shard = node.shard,
+                                                                 .ip = node.ip});
         node.loop = std::make_unique<runtime::Loop>(*node.io, runtime::LoopOptions{});
         node.dead = false;
     }

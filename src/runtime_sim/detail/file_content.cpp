@@ -1,3 +1,5 @@
+// FileContent: sectors and size with their versions. Invariant: a sector is in dirty_ exactly when
+// it has versions, and the oldest version is what a power loss may bring back.
 #include "runtime_sim/detail/file_content.hpp"
 
 #include <algorithm>
@@ -153,9 +155,11 @@ void FileContent::crash_power(UnsyncedFate fate, std::uint32_t keep_percent,
                 low = std::min(low, version.size_bytes);
                 high = std::max(high, version.size_bytes);
             }
-            // Write-back grows a file step by step, so a size between the known ones is possible too.
-            size_ = random.percent(30) ? random.between(low, high)
-                                       : size_versions_[random.below(size_versions_.size())].size_bytes;
+            // Write-back grows a file step by step, so a size between the known ones is possible
+            // too.
+            size_ = random.percent(30)
+                        ? random.between(low, high)
+                        : size_versions_[random.below(size_versions_.size())].size_bytes;
         }
     }
     for (const std::uint64_t index : dirty_) {
@@ -208,7 +212,8 @@ void FileContent::set_present(std::uint64_t index, Sector& sector, bool present)
 void FileContent::set_size(std::uint64_t size_bytes, std::uint64_t sequence) {
     if (size_versions_.empty()) {
         size_versions_.push_back({.sequence = 0, .size_bytes = size_});
-    } else if (sync_runs_since(size_sequence_) && size_versions_.back().sequence != size_sequence_) {
+    } else if (sync_runs_since(size_sequence_) &&
+               size_versions_.back().sequence != size_sequence_) {
         size_versions_.push_back({.sequence = size_sequence_, .size_bytes = size_});
     }
     size_sequence_ = sequence;

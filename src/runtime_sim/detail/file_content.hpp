@@ -1,5 +1,5 @@
-// FileContent: the bytes of one simulated file, with what of them is stable. See sim_disk.hpp for the
-// model. A token is the sequence number at which a sync was submitted.
+// FileContent: the bytes of one simulated file, with what of them is stable. See sim_disk.hpp for
+// the model. A token is the sequence number at which a sync was submitted.
 #pragma once
 
 #include <array>
@@ -18,7 +18,9 @@ class FileContent {
  public:
     [[nodiscard]] std::uint64_t size_bytes() const noexcept { return size_; }
     /// Sectors that count against the capacity: written or reserved.
-    [[nodiscard]] std::uint64_t used_sectors() const noexcept { return present_ + reserved_count(); }
+    [[nodiscard]] std::uint64_t used_sectors() const noexcept {
+        return present_ + reserved_count();
+    }
     /// Would a write to this sector take new space?
     [[nodiscard]] bool needs_space(std::uint64_t sector) const;
 
@@ -59,7 +61,9 @@ class FileContent {
     [[nodiscard]] bool is_reserved(std::uint64_t sector) const noexcept {
         return sector >= reserved_first_ && sector < reserved_end_;
     }
-    [[nodiscard]] std::uint64_t reserved_count() const noexcept { return reserved_end_ - reserved_first_; }
+    [[nodiscard]] std::uint64_t reserved_count() const noexcept {
+        return reserved_end_ - reserved_first_;
+    }
     [[nodiscard]] bool sync_runs_since(std::uint64_t sequence) const {
         return !syncs_.empty() && *syncs_.rbegin() >= sequence;
     }
