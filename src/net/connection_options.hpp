@@ -1,0 +1,43 @@
+// The bounds of client connections as values, and what is counted of them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/units.hpp"
+
+namespace galgo::net {
+
+struct ConnectionOptions {
+    /// Of a whole frame, header included, after login.
+    std::uint32_t frame_bytes_max = 64U << 20U;
+    /// Before login: bytes of a whole frame, and how long one may take from its first byte on.
+    std::uint32_t anonymous_frame_bytes_max = 16 * 1024;
+    std::uint64_t anonymous_frame_timeout_ns = 10 * kSecond;
+    /// How long a started frame (after login) or a reply may stand still.
+    std::uint64_t progress_timeout_ns = 30 * kSecond;
+    /// Of one shard.
+    std::uint32_t connections_max = 10'000;
+    /// From this body size on, a body is received straight into one buffer of its size.
+    std::uint32_t direct_body_bytes = 16 * 1024;
+};
+
+/// Counted by the shard alone, read by anyone.
+struct ConnectionCounters {
+    std::atomic<std::uint64_t> open{0};      ///< now
+    std::atomic<std::uint64_t> accepted{0};  ///< taken over, since the start
+    std::atomic<std::uint64_t> refused{0};   ///< closed at once because too many were open
+    std::atomic<std::uint64_t> frames_in{0};
+    std::atomic<std::uint64_t> frames_out{0};
+    std::atomic<std::uint64_t> bytes_in{0};
+    std::atomic<std::uint64_t> bytes_out{0};
+    std::atomic<std::uint64_t> protocol_errors{0};  ///< closed for a frame that cannot be
+    std::atomic<std::uint64_t> timeouts{0};         ///< closed because a frame or a reply stood still
+    std::atomic<std::uint64_t> memory_waits{0};     ///< frames that waited for a free buffer
+
+    static void add(std::atomic<std::uint64_t>& counter, std::uint64_t count = 1) noexcept {
+        counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+    }
+};
+
+}  // namespace galgo::net

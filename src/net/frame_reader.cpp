@@ -1,0 +1,221 @@
+#include "net/frame_reader.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "net/timed_io.hpp"
+
+namespace galgo::net {
+
+using coro::Task;
+using memory::BufRef;
+
+namespace {
+
+constexpr std::uint64_t kChunkRetryNs = kMillisecond;
+constexpr std::uint64_t kMemoryRetryNsMin = kMillisecond;
+constexpr std::uint64_t kMemoryRetryNsMax = 50 * kMillisecond;
+
+}  // namespace
+
+FrameReader::FrameReader(runtime::Loop& loop, memory::BufferPool& pool,
+                         const ConnectionOptions& options, ConnectionCounters& counters,
+                         runtime::SocketHandle socket) noexcept
+    : loop_(loop),
+      pool_(pool),
+      options_(options),
+      counters_(counters),
+      socket_(socket),
+      sleeper_(loop) {}
+
+FrameReader::~FrameReader() { drop_source(); }
+
+Task<ReadEnd> FrameReader::read(bool authenticated, Frame& frame) {
+    frame.body.reset();
+    const ReadEnd header_end = co_await read_header(authenticated);
+    if (header_end != ReadEnd::kFrame) {
+        co_return header_end;
+    }
+    const std::uint32_t size_max =
+        authenticated ? options_.frame_bytes_max
+                      : std::min(options_.anonymous_frame_bytes_max, options_.frame_bytes_max);
+    const wire::DecodedRequestHeader decoded = wire::decode_request_header(header_, size_max);
+    frame.header = decoded.header;
+    frame.fault = decoded.fault;
+    // The client number is looked at for itself: another fault may have been found before it.
+    if (decoded.fault == wire::HeaderFault::kSize || decoded.fault == wire::HeaderFault::kCommand ||
+        decoded.header.client.value() == 0) {
+        co_return ReadEnd::kProtocol;
+    }
+    if (decoded.header.body_size() != 0) {
+        const ReadEnd body_end = co_await read_body(authenticated, decoded.header.body_size(), frame.body);
+        if (body_end != ReadEnd::kFrame) {
+            co_return body_end;
+        }
+    }
+    frame.arrived = loop_.wall_now();
+    put_leftover_aside(authenticated);
+    co_return ReadEnd::kFrame;
+}
+
+Task<ReadEnd> FrameReader::read_header(bool authenticated) {
+    std::size_t filled = 0;
+    while (filled < header_.size()) {
+        if (waiting_.empty()) {
+            const Instant limit = filled == 0 ? runtime::kNever : deadline(authenticated);
+            const ReadEnd end = co_await next_chunk(limit);
+            if (end != ReadEnd::kFrame) {
+                co_return end;
+            }
+        }
+        if (filled == 0) {
+            anonymous_deadline_ = loop_.now().plus(options_.anonymous_frame_timeout_ns);
+        }
+        filled += take(MutableBytes(header_).subspan(filled));
+    }
+    co_return ReadEnd::kFrame;
+}
+
+/// Reads a body of `size` bytes, not 0 and within the bounds.
+Task<ReadEnd> FrameReader::read_body(bool authenticated, std::size_t size, BufRef& body) {
+    const ReadEnd acquired = co_await acquire(authenticated, size, body);
+    if (acquired != ReadEnd::kFrame) {
+        co_return acquired;
+    }
+    const MutableBytes into = body.mutable_bytes();
+    std::size_t filled = take(into);
+    if (filled < size && size >= options_.direct_body_bytes) {
+        const ReadEnd end = co_await read_direct(authenticated, into.subspan(filled));
+        co_return end;
+    }
+    while (filled < size) {
+        const ReadEnd end = co_await next_chunk(deadline(authenticated));
+        if (end != ReadEnd::kFrame) {
+            co_return end;
+        }
+        filled += take(into.subspan(filled));
+    }
+    co_return ReadEnd::kFrame;
+}
+
+Task<ReadEnd> FrameReader::read_direct(bool authenticated, MutableBytes into) {
+    while (!into.empty()) {
+        const TimedResult result =
+            co_await timed_io(loop_, deadline(authenticated), [&](runtime::IoOp& op) {
+                loop_.io().receive(op, socket_, into);
+            });
+        if (result.value == -EINTR) {
+            continue;
+        }
+        if (result.value <= 0) {
+            co_return result.timed_out ? ReadEnd::kTimeout : ReadEnd::kClosed;
+        }
+        const auto count = static_cast<std::size_t>(result.value);
+        ConnectionCounters::add(counters_.bytes_in, count);
+        into = into.subspan(count);
+    }
+    co_return ReadEnd::kFrame;
+}
+
+/// A full pool is back-pressure: nothing more is read from this peer until a buffer is free or the time
+/// of its frame is over.
+Task<ReadEnd> FrameReader::acquire(bool authenticated, std::size_t bytes, BufRef& into) {
+    const Instant limit = deadline(authenticated);
+    std::uint64_t pause_ns = kMemoryRetryNsMin;
+    for (bool first = true;; first = false) {
+        Result<BufRef> buffer = pool_.acquire(bytes, admission(authenticated));
+        if (buffer.has_value()) {
+            into = std::move(*buffer);
+            co_return ReadEnd::kFrame;
+        }
+        if (first) {
+            ConnectionCounters::add(counters_.memory_waits);
+        }
+        if (buffer.error().retry == RetryClass::kNever || loop_.now() >= limit) {
+            co_return ReadEnd::kTimeout;
+        }
+        const bool slept = co_await sleeper_.sleep_for(pause_ns);
+        if (!slept) {
+            co_return ReadEnd::kClosed;
+        }
+        pause_ns = std::min(2 * pause_ns, kMemoryRetryNsMax);
+    }
+}
+
+/// Receives into a lent chunk; nothing is waiting when it is called, something is when it succeeds.
+Task<ReadEnd> FrameReader::next_chunk(Instant limit) {
+    for (;;) {
+        const TimedResult result = co_await timed_io(
+            loop_, limit, [&](runtime::IoOp& op) { loop_.io().receive_any(op, socket_); });
+        if (result.value > 0) {
+            chunk_ = result.chunk;
+            waiting_ = chunk_.bytes();
+            ConnectionCounters::add(counters_.bytes_in, waiting_.size());
+            co_return ReadEnd::kFrame;
+        }
+        if (result.timed_out) {
+            co_return ReadEnd::kTimeout;
+        }
+        if (result.value != -ENOBUFS && result.value != -EINTR) {
+            co_return ReadEnd::kClosed;
+        }
+        // All chunks of the shard are being taken apart; they come back within a turn or two.
+        if (result.value == -ENOBUFS) {
+            const bool slept = co_await sleeper_.sleep_for(kChunkRetryNs);
+            if (!slept) {
+                co_return ReadEnd::kClosed;
+            }
+        }
+    }
+}
+
+/// Moves waiting bytes into `into`; a source that is used up goes back.
+std::size_t FrameReader::take(MutableBytes into) noexcept {
+    const std::size_t count = std::min(waiting_.size(), into.size());
+    if (count != 0) {
+        std::memcpy(into.data(), waiting_.data(), count);
+        waiting_ = waiting_.subspan(count);
+    }
+    if (waiting_.empty()) {
+        drop_source();
+    }
+    return count;
+}
+
+/// The handler may take long: the chunk of a pipelining peer must not wait for it. When the pool has
+/// nothing, the chunk stays: that bounds this peer, and the shard gets it back with the next frame.
+void FrameReader::put_leftover_aside(bool authenticated) noexcept {
+    if (chunk_.data == nullptr) {
+        return;
+    }
+    Result<BufRef> buffer = pool_.acquire(waiting_.size(), admission(authenticated));
+    if (!buffer.has_value()) {
+        return;
+    }
+    BufRef copy = std::move(*buffer);
+    std::memcpy(copy.mutable_bytes().data(), waiting_.data(), waiting_.size());
+    drop_source();
+    leftover_ = std::move(copy);
+    waiting_ = leftover_.bytes();
+}
+
+void FrameReader::drop_source() noexcept {
+    waiting_ = {};
+    leftover_.reset();
+    if (chunk_.data != nullptr) {
+        loop_.io().return_chunk(std::exchange(chunk_, {}));
+    }
+}
+
+/// An anonymous frame has so long from its first byte on; after login each step of progress buys time.
+Instant FrameReader::deadline(bool authenticated) const noexcept {
+    return authenticated ? loop_.now().plus(options_.progress_timeout_ns) : anonymous_deadline_;
+}
+
+memory::AcquireClass FrameReader::admission(bool authenticated) noexcept {
+    return authenticated ? memory::AcquireClass::kNormal : memory::AcquireClass::kAnonymous;
+}
+
+}  // namespace galgo::net

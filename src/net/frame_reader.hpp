@@ -1,0 +1,75 @@
+// FrameReader: cuts the byte stream of one socket into request frames.
+//
+// The header, and bodies below direct_body_bytes, come through chunks that the backend lends; a larger body
+// goes straight into one pool buffer of exactly its size (what came with the head is copied in front).
+// A chunk is held only while it is being taken apart: the bytes of a frame that is not complete move on
+// into the header field or the body's buffer, and whole frames behind the current one into a pool buffer
+// of their own, so that a connection that waits for its handler holds no chunk of the shard.
+// Between frames nothing is held. Bytes from the peer decide nothing but their own connection's fate.
+//
+// Limits: ConnectionOptions. No memory: waits (1 ms doubling to 50 ms) as long as the frame's time lasts.
+// One coroutine uses it, on the shard of the connection.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.hpp"
+#include "base/ids.hpp"
+#include "coro/task.hpp"
+#include "memory/buffer_pool.hpp"
+#include "net/connection_options.hpp"
+#include "net/connection_sink.hpp"
+#include "runtime/loop.hpp"
+
+namespace galgo::net {
+
+enum class ReadEnd : std::uint8_t {
+    kFrame,     ///< a whole frame is there
+    kClosed,    ///< the peer closed, the connection failed, or interrupt() was called
+    kProtocol,  ///< a frame that cannot be: size, command or client
+    kTimeout,   ///< a started frame stood still, or no memory was free for it in time
+};
+
+class FrameReader {
+ public:
+    /// All references outlive the reader; the socket is not owned.
+    FrameReader(runtime::Loop& loop, memory::BufferPool& pool, const ConnectionOptions& options,
+                ConnectionCounters& counters, runtime::SocketHandle socket) noexcept;
+    FrameReader(const FrameReader&) = delete;
+    FrameReader& operator=(const FrameReader&) = delete;
+    ~FrameReader();
+
+    /// Waits for the next frame, without a bound as long as it has not begun, and fills `frame`. After
+    /// any other end than kFrame the stream cannot be read on.
+    [[nodiscard]] coro::Task<ReadEnd> read(bool authenticated, Frame& frame);
+    /// Ends waits of the reader that are not I/O; whoever calls it also shuts the socket down.
+    void interrupt() noexcept { sleeper_.interrupt(); }
+
+ private:
+    coro::Task<ReadEnd> read_header(bool authenticated);
+    coro::Task<ReadEnd> read_body(bool authenticated, std::size_t size, memory::BufRef& body);
+    coro::Task<ReadEnd> read_direct(bool authenticated, MutableBytes into);
+    coro::Task<ReadEnd> acquire(bool authenticated, std::size_t bytes, memory::BufRef& into);
+    coro::Task<ReadEnd> next_chunk(Instant deadline);
+    std::size_t take(MutableBytes into) noexcept;
+    void put_leftover_aside(bool authenticated) noexcept;
+    void drop_source() noexcept;
+    [[nodiscard]] Instant deadline(bool authenticated) const noexcept;
+    [[nodiscard]] static memory::AcquireClass admission(bool authenticated) noexcept;
+
+    runtime::Loop& loop_;
+    memory::BufferPool& pool_;
+    const ConnectionOptions& options_;
+    ConnectionCounters& counters_;
+    runtime::SocketHandle socket_;
+    runtime::Sleeper sleeper_;
+    ConstBytes waiting_;               ///< received and not taken yet; lies in chunk_ or leftover_
+    runtime::ReceivedChunk chunk_;     ///< data is null when none is held
+    memory::BufRef leftover_;
+    Instant anonymous_deadline_{0};    ///< of the frame that has begun
+    std::array<std::byte, wire::kHeaderSize> header_;
+};
+
+}  // namespace galgo::net
