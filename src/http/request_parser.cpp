@@ -1,0 +1,154 @@
+// The only file that includes Boost.Beast.
+#include "http/request_parser.hpp"
+
+#include <boost/beast/core/buffers_range.hpp>
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+
+#include <exception>
+#include <optional>
+
+#include "base/check.hpp"
+
+namespace galgo::http {
+namespace {
+
+namespace beast = boost::beast;
+
+constexpr unsigned kHttp11 = 11;
+
+/// A Beast body that counts and forgets.
+struct DiscardBody {
+    using value_type = std::uint64_t;
+
+    class reader {
+     public:
+        template <bool IsRequest, class Fields>
+        reader(beast::http::header<IsRequest, Fields>& /*header*/, value_type& size) : size_(size) {}
+        void init(const boost::optional<std::uint64_t>& /*length*/, beast::error_code& error) {
+            error = {};
+        }
+        template <class Buffers>
+        std::size_t put(const Buffers& buffers, beast::error_code& error) {
+            error = {};
+            const std::size_t count = boost::asio::buffer_size(buffers);
+            size_ += count;
+            return count;
+        }
+        void finish(beast::error_code& error) { error = {}; }
+
+     private:
+        value_type& size_;
+    };
+};
+
+unsigned status_of(const beast::error_code& error) noexcept {
+    if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow) {
+        return 431;
+    }
+    return error == beast::http::error::body_limit ? 413 : 400;
+}
+
+}  // namespace
+
+struct RequestParser::Parser {
+    std::optional<beast::http::request_parser<DiscardBody>> beast;
+
+    void start(const Limits& limits) {
+        beast.emplace();
+        beast->eager(true);
+        beast->header_limit(limits.header_bytes_max);
+        beast->body_limit(limits.body_bytes_max);
+    }
+};
+
+RequestParser::RequestParser(Limits limits) : limits_(limits), parser_(std::make_unique<Parser>()) {
+    parser_->start(limits_);
+}
+
+RequestParser::~RequestParser() = default;
+
+void RequestParser::append(ConstBytes bytes) { buffer_.append(as_text(bytes)); }
+
+ParseState RequestParser::advance() {
+    if (state_ == ParseState::kNeedHeader || state_ == ParseState::kNeedBody) {
+        try {
+            state_ = parse();
+        } catch (const std::exception&) {
+            state_ = fail(400);
+        }
+    }
+    return state_;
+}
+
+ParseState RequestParser::parse() {
+    auto& beast = *parser_->beast;
+    begun_ = has_begun();
+    // Empty lines before a request are no request (RFC 9112, 2.2).
+    if (state_ == ParseState::kNeedHeader) {
+        buffer_.erase(0, buffer_.find_first_not_of("\r\n"));
+        begun_ = !buffer_.empty();
+    }
+    while (!buffer_.empty() && !beast.is_done()) {
+        beast::error_code error;
+        const std::size_t used =
+            beast.put(boost::asio::const_buffer(buffer_.data(), buffer_.size()), error);
+        buffer_.erase(0, used);
+        if (error == beast::http::error::need_more) {
+            break;
+        }
+        if (error) {
+            return fail(status_of(error));
+        }
+        if (used == 0) {
+            break;
+        }
+    }
+    if (!beast.is_header_done()) {
+        return ParseState::kNeedHeader;
+    }
+    if (state_ == ParseState::kNeedHeader) {
+        read_header_fields();
+        if (beast.get().version() == kHttp11 && beast.get().count(beast::http::field::host) != 1) {
+            return fail(400);
+        }
+    }
+    return beast.is_done() ? ParseState::kComplete : ParseState::kNeedBody;
+}
+
+void RequestParser::read_header_fields() {
+    const auto& message = parser_->beast->get();
+    const auto copy = [](beast::string_view text) { return std::string(text.data(), text.size()); };
+    request_.method = copy(message.method_string());
+    request_.target = copy(message.target());
+    request_.origin = copy(message[beast::http::field::origin]);
+    request_.keep_alive = message.keep_alive();
+    expects_continue_ = message.version() == kHttp11 &&
+                        beast::iequals(message[beast::http::field::expect], "100-continue");
+}
+
+ParseState RequestParser::fail(unsigned status) noexcept {
+    failure_status_ = status;
+    buffer_.clear();
+    return ParseState::kFailed;
+}
+
+void RequestParser::next() {
+    GALGO_CHECK(state_ == ParseState::kComplete);
+    parser_->start(limits_);
+    state_ = ParseState::kNeedHeader;
+    request_ = {};
+    begun_ = false;
+    expects_continue_ = false;
+}
+
+bool RequestParser::take_expects_continue() noexcept {
+    const bool expects = expects_continue_;
+    expects_continue_ = false;
+    return expects;
+}
+
+}  // namespace galgo::http
