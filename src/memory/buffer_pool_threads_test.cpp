@@ -142,7 +142,7 @@ void storm(BufferPool& pool, Exchange& exchange, std::uint32_t seed, std::atomic
             store<std::uint64_t>(bytes, 0, mark);
             store<std::uint64_t>(bytes, bytes.size() / 2, mark);
             store<std::uint64_t>(bytes, bytes.size() - 8, mark);
-            mine.push_back(*std::move(buffer));
+            mine.push_back(std::move(*buffer));
         } else {
             refused.fetch_add(1);
         }
