@@ -1,5 +1,5 @@
-// An IoBackend without any I/O for the tests of this module: a clock that the test moves, and a poll
-// that counts how it was called. Every operation is a programmer error.
+// An IoBackend without any I/O for the tests of this module: a clock that the test moves, and a
+// poll that counts how it was called. Every operation is a programmer error.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace galgo::runtime {
 class FakeIo : public IoBackend {
  public:
     Instant clock{1'000'000'000};
-    std::vector<Instant> waits;          ///< wait_until of each poll
+    std::vector<Instant> waits;  ///< wait_until of each poll
     std::vector<ShardIndex> woken;
     std::function<void()> during_sleep;  ///< runs in a poll that would block, before the awake hook
     std::size_t completions_next = 0;    ///< what the next poll says

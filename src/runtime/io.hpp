@@ -1,14 +1,16 @@
-// IoBackend: the one seam between our code and the operating system. runtime_uring implements it with
-// io_uring, runtime_sim with a virtual clock, an in-memory network and a faulty disk; everything above
-// runs unchanged on both.
+// IoBackend: the one seam between our code and the operating system. runtime_uring implements it
+// with io_uring, runtime_sim with a virtual clock, an in-memory network and a faulty disk;
+// everything above runs unchanged on both.
 //
 // Rules of the seam:
 //  * One backend belongs to one shard and is called on that shard's thread only.
-//  * An operation is an IoOp owned by the caller. From submission to completion the op, the buffers,
+//  * An operation is an IoOp owned by the caller. From submission to completion the op, the
+//  buffers,
 //    the iovec array and the path belong to the operation and must stay where they are.
 //  * `complete(op, result)` runs on the shard's thread inside poll(); result >= 0, or -errno. It is
 //    called exactly once for each submission, never inside the submitting call.
-//  * cancel() asks; the op still completes (with its result, or -ECANCELED) and owns its buffers until then.
+//  * cancel() asks; the op still completes (with its result, or -ECANCELED) and owns its buffers
+//  until then.
 //  * Methods that return a value are synchronous and are named so in their comment.
 #pragma once
 
@@ -87,8 +89,10 @@ class IoBackend {
     IoBackend& operator=(const IoBackend&) = delete;
     virtual ~IoBackend() = default;
 
-    // ---- files -------------------------------------------------------------------------------------
-    /// Result: the FileHandle's value. `mode_bits` is used when the file is made (0600 for metadata).
+    // ---- files
+    // -------------------------------------------------------------------------------------
+    /// Result: the FileHandle's value. `mode_bits` is used when the file is made (0600 for
+    /// metadata).
     virtual void open(IoOp& op, const char* path, OpenMode mode, std::uint32_t mode_bits) = 0;
     virtual void close(IoOp& op, FileHandle file) = 0;
     /// Result: bytes read, short only at the end of the file; 0 = at or behind the end.
@@ -102,7 +106,8 @@ class IoBackend {
     virtual void sync(IoOp& op, FileHandle file) = 0;
     virtual void truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes) = 0;
     /// fallocate that keeps the visible size.
-    virtual void allocate(IoOp& op, FileHandle file, std::uint64_t offset, std::uint64_t size_bytes) = 0;
+    virtual void allocate(IoOp& op, FileHandle file, std::uint64_t offset,
+                          std::uint64_t size_bytes) = 0;
     virtual void rename(IoOp& op, const char* from, const char* to) = 0;
     virtual void unlink(IoOp& op, const char* path) = 0;
     virtual void make_directory(IoOp& op, const char* path, std::uint32_t mode_bits) = 0;
@@ -117,7 +122,8 @@ class IoBackend {
     virtual Result<FileFacts> file_facts(const std::string& path) = 0;
     virtual Result<DiskSpace> disk_space(const std::string& path) = 0;
 
-    // ---- sockets -----------------------------------------------------------------------------------
+    // ---- sockets
+    // -----------------------------------------------------------------------------------
     /// Synchronous. Binds and listens (SO_REUSEADDR). EADDRINUSE is the caller's to retry.
     virtual Result<SocketHandle> listen(const SocketAddress& address) = 0;
     /// Synchronous. The address a socket is bound to / connected with.
@@ -126,21 +132,24 @@ class IoBackend {
     /// Result: the SocketHandle's value of one new connection (no-delay set). It may be used by the
     /// backend of any shard of this process, one at a time.
     virtual void accept(IoOp& op, SocketHandle listener) = 0;
-    virtual void connect(IoOp& op, const SocketAddress& address) = 0;  ///< Result: SocketHandle's value.
+    virtual void connect(IoOp& op,
+                         const SocketAddress& address) = 0;  ///< Result: SocketHandle's value.
     /// Receives into a small chunk of the backend, so that an idle connection holds no buffer.
-    /// Result: bytes (op.chunk is set and must be returned), 0 at end of stream, -ENOBUFS when no chunk
-    /// is free (try again after chunks came back).
+    /// Result: bytes (op.chunk is set and must be returned), 0 at end of stream, -ENOBUFS when no
+    /// chunk is free (try again after chunks came back).
     virtual void receive_any(IoOp& op, SocketHandle socket) = 0;
     virtual void return_chunk(const ReceivedChunk& chunk) = 0;
     /// Receives into the caller's buffer; result: bytes (at least 1), 0 at end of stream.
     virtual void receive(IoOp& op, SocketHandle socket, MutableBytes into) = 0;
-    /// Sends all parts; result: bytes sent, short only when the connection failed midway. At most 1024 parts.
+    /// Sends all parts; result: bytes sent, short only when the connection failed midway. At most
+    /// 1024 parts.
     virtual void send(IoOp& op, SocketHandle socket, std::span<const iovec> parts) = 0;
     /// Synchronous. Ends both directions: pending receives complete with 0 or an error.
     virtual void shutdown_socket(SocketHandle socket) = 0;
     virtual void close_socket(SocketHandle socket) = 0;
 
-    // ---- the rest ----------------------------------------------------------------------------------
+    // ---- the rest
+    // ----------------------------------------------------------------------------------
     virtual void cancel(IoOp& op) = 0;
 
     /// Monotonic nanoseconds, and microseconds of wall time. Read afresh at each call.
@@ -148,13 +157,14 @@ class IoBackend {
     [[nodiscard]] virtual Timestamp wall_now() = 0;
 
     /// Submits what was queued and completes what is done; returns the number of completions.
-    /// `wait_until` in the past or 0: never blocks. Otherwise blocks until a completion, a wake or that time.
+    /// `wait_until` in the past or 0: never blocks. Otherwise blocks until a completion, a wake or
+    /// that time.
     virtual std::size_t poll(Instant wait_until) = 0;
     /// Ends the blocking poll of another shard of this process (or its next one).
     virtual void wake(ShardIndex shard) = 0;
 
-    /// poll() calls it before it runs the first completion: the loop leaves its sleeping state there, so
-    /// that nothing of the shard runs while the shard still counts as asleep.
+    /// poll() calls it before it runs the first completion: the loop leaves its sleeping state
+    /// there, so that nothing of the shard runs while the shard still counts as asleep.
     void set_awake_hook(UniqueFunction<void()> hook) { awake_hook_ = std::move(hook); }
 
  protected:

@@ -88,8 +88,8 @@ Task<Status> remove_directory(IoBackend& io, const std::string& path) {
 Task<Status> make_directories(IoBackend& io, const std::string& path, std::uint32_t mode_bits) {
     for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
         const std::string prefix = path.substr(0, end);
-        const std::int32_t result = co_await io_await(
-            [&](IoOp& op) { io.make_directory(op, prefix.c_str(), mode_bits); });
+        const std::int32_t result =
+            co_await io_await([&](IoOp& op) { io.make_directory(op, prefix.c_str(), mode_bits); });
         if (result < 0 && result != -EEXIST) {
             co_return fail_os(-result);
         }

@@ -58,20 +58,22 @@ template <class Submit>
     return {};
 }
 
-// The paths and buffers below must outlive the await, which they do as arguments of the awaited call.
+// The paths and buffers below must outlive the await, which they do as arguments of the awaited
+// call.
 
-[[nodiscard]] coro::Task<Result<FileHandle>> open(IoBackend& io, const std::string& path, OpenMode mode,
-                                                  std::uint32_t mode_bits = 0640);
+[[nodiscard]] coro::Task<Result<FileHandle>> open(IoBackend& io, const std::string& path,
+                                                  OpenMode mode, std::uint32_t mode_bits = 0640);
 [[nodiscard]] coro::Task<Status> close(IoBackend& io, FileHandle file);
 /// Reads until `into` is full or the file ends; returns the bytes read.
-[[nodiscard]] coro::Task<Result<std::size_t>> read(IoBackend& io, FileHandle file, MutableBytes into,
-                                                   std::uint64_t offset);
+[[nodiscard]] coro::Task<Result<std::size_t>> read(IoBackend& io, FileHandle file,
+                                                   MutableBytes into, std::uint64_t offset);
 /// Writes all of `from`, going on after short writes.
 [[nodiscard]] coro::Task<Status> write_all(IoBackend& io, FileHandle file, ConstBytes from,
                                            std::uint64_t offset);
 [[nodiscard]] coro::Task<Status> sync(IoBackend& io, FileHandle file);
 [[nodiscard]] coro::Task<Status> truncate(IoBackend& io, FileHandle file, std::uint64_t size_bytes);
-[[nodiscard]] coro::Task<Status> rename(IoBackend& io, const std::string& from, const std::string& to);
+[[nodiscard]] coro::Task<Status> rename(IoBackend& io, const std::string& from,
+                                        const std::string& to);
 [[nodiscard]] coro::Task<Status> unlink(IoBackend& io, const std::string& path);
 [[nodiscard]] coro::Task<Status> remove_directory(IoBackend& io, const std::string& path);
 /// Makes `path` and its missing parents; an existing directory is success.

@@ -1,16 +1,18 @@
-// LeftRight<T>: a value that every shard reads by one atomic load and one shard changes. There are two
-// copies. Readers use the published one; the writer changes the hidden one, publishes it by counting
-// the epoch up (its parity names the published copy) and repeats the same changes on the other copy once
-// no reader can still look at it.
+// LeftRight<T>: a value that every shard reads by one atomic load and one shard changes. There are
+// two copies. Readers use the published one; the writer changes the hidden one, publishes it by
+// counting the epoch up (its parity names the published copy) and repeats the same changes on the
+// other copy once no reader can still look at it.
 //
-// A reader says once a loop turn, holding no reference, that it has seen the current epoch: announce(). A
-// reference from read() is good until the reader's next announce() or park(): never across a
-// suspension. A parked reader (asleep, not started, stopped) counts as outside; readers start parked.
-// The hidden copy is free when every reader is parked or has announced the current epoch.
+// A reader says once a loop turn, holding no reference, that it has seen the current epoch:
+// announce(). A reference from read() is good until the reader's next announce() or park(): never
+// across a suspension. A parked reader (asleep, not started, stopped) counts as outside; readers
+// start parked. The hidden copy is free when every reader is parked or has announced the current
+// epoch.
 //
-// T has `apply(const Op&)`, deterministic: it runs once on each copy. The writer is one thread and never
-// waits here: try_publish() says "not yet" and the writer asks again in its next turn, gathering ops
-// meanwhile; so one publish carries all that came since the last.
+// T has `apply(const Op&)`, deterministic: it runs once on each copy. The writer is one thread and
+// never spins: try_publish() says "not yet" and is asked again at the end of the next turn,
+// gathering ops meanwhile; so one publish carries all that came since the last. Coroutines of the
+// writer's shard await it.
 #pragma once
 
 #include <array>
@@ -18,11 +20,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/ids.hpp"
+#include "coro/sync.hpp"
+#include "coro/task.hpp"
 #include "runtime/loop.hpp"
 #include "runtime/spsc_lane.hpp"
 
@@ -40,7 +45,8 @@ class LeftRight {
     LeftRight(const LeftRight&) = delete;
     LeftRight& operator=(const LeftRight&) = delete;
 
-    // ---- readers: each shard for itself ------------------------------------------------------------
+    // ---- readers: each shard for itself
+    // ------------------------------------------------------------
 
     /// The published copy. The shard is not parked (checked in debug builds).
     [[nodiscard]] const T& read(ShardIndex shard) const noexcept {
@@ -61,8 +67,8 @@ class LeftRight {
         }
     }
     void park(ShardIndex shard) noexcept { seen(shard).store(kParked, std::memory_order_release); }
-    /// The writer may have taken us for absent a moment ago: only an epoch that is still current after
-    /// it was published as seen is safe, for then the writer waits for us.
+    /// The writer may have taken us for absent a moment ago: only an epoch that is still current
+    /// after it was published as seen is safe, for then the writer waits for us.
     void unpark(ShardIndex shard) noexcept {
         std::atomic<std::uint64_t>& mine = seen(shard);
         std::uint64_t epoch = epoch_.load(std::memory_order_seq_cst);
@@ -92,10 +98,45 @@ class LeftRight {
         unpark(shard);
     }
 
-    // ---- the writer --------------------------------------------------------------------------------
+    // ---- the writer
+    // --------------------------------------------------------------------------------
+
+    /// Publishes what is enqueued at the end of every turn of this loop, and keeps the loop from
+    /// blocking while something waits for readers to move on. Once, on the writer's shard.
+    void attach_writer(Loop& loop) {
+        GALGO_CHECK(!waiters_.has_value());
+        waiters_.emplace(loop.ready());
+        writer_gate_.owner = this;
+        loop.add_turn_end(
+            [this] {
+                (void)try_publish();
+                if (!waiters_->empty() && old_copy_free()) {
+                    waiters_->wake_all();
+                }
+            },
+            "left-right publish");
+        loop.add_sleep_gate(writer_gate_);
+    }
+    /// Suspends until everything enqueued so far is visible to all shards. After attach_writer().
+    coro::Task<void> until_published() {
+        const std::uint64_t target = enqueued_total_;
+        while (published_total_ < target) {
+            co_await waiters_->wait();
+        }
+    }
+    /// Suspends until apply() is allowed; call it before the next suspension. After
+    /// attach_writer().
+    coro::Task<void> until_writable() {
+        while (!pending_.empty() || !old_copy_free()) {
+            co_await waiters_->wait();
+        }
+    }
 
     /// Gathers a change for the next publish.
-    void enqueue(Op op) { pending_.push_back(std::move(op)); }
+    void enqueue(Op op) {
+        pending_.push_back(std::move(op));
+        ++enqueued_total_;
+    }
 
     /// May the hidden copy be changed?
     [[nodiscard]] bool old_copy_free() noexcept {
@@ -113,15 +154,16 @@ class LeftRight {
         return true;
     }
 
-    /// Applies one change to the hidden copy now and returns what apply() returns; it becomes visible by
-    /// publish(). old_copy_free() (checked) and nothing enqueued.
+    /// Applies one change to the hidden copy now and returns what apply() returns; it becomes
+    /// visible by publish(). old_copy_free() (checked) and nothing enqueued.
     decltype(auto) apply(Op op) {
         GALGO_CHECK(old_copy_free() && pending_.empty());
         catch_up();
         applied_.push_back(std::move(op));
         return hidden().apply(std::as_const(applied_.back()));
     }
-    /// What apply() built up so far: published copy plus unpublished changes. old_copy_free() (checked).
+    /// What apply() built up so far: published copy plus unpublished changes. old_copy_free()
+    /// (checked).
     [[nodiscard]] const T& writer_view() {
         GALGO_CHECK(old_copy_free());
         catch_up();
@@ -138,8 +180,8 @@ class LeftRight {
         waiting_for_readers_ = true;
     }
 
-    /// Once a turn: applies and publishes what is enqueued. False: old readers are still inside, the
-    /// ops stay enqueued. True: nothing is left unpublished.
+    /// Once a turn: applies and publishes what is enqueued. False: old readers are still inside,
+    /// the ops stay enqueued. True: nothing is left unpublished.
     bool try_publish() {
         if (pending_.empty()) {
             return true;
@@ -154,6 +196,10 @@ class LeftRight {
         }
         pending_.clear();
         publish();
+        published_total_ = enqueued_total_;
+        if (waiters_.has_value()) {
+            waiters_->wake_all();
+        }
         return true;
     }
 
@@ -177,6 +223,14 @@ class LeftRight {
         void after_sleep() noexcept override { owner->unpark(shard); }
     };
 
+    struct WriterGate : SleepGate {
+        LeftRight* owner = nullptr;
+        [[nodiscard]] bool before_sleep() noexcept override {
+            return owner->pending_.empty() && owner->waiters_->empty();
+        }
+        void after_sleep() noexcept override {}
+    };
+
     [[nodiscard]] std::atomic<std::uint64_t>& seen(ShardIndex shard) const noexcept {
         return readers_[shard.value()]->seen;
     }
@@ -195,6 +249,10 @@ class LeftRight {
     std::vector<std::unique_ptr<Reader>> readers_;
     // The writer's:
     bool waiting_for_readers_ = false;
+    std::uint64_t enqueued_total_ = 0;
+    std::uint64_t published_total_ = 0;
+    std::optional<coro::WaitList> waiters_;
+    WriterGate writer_gate_;
     std::vector<Op> pending_;  // enqueued, on neither copy
     std::vector<Op> applied_;  // on the hidden copy, not published
     std::vector<Op> replay_;   // published, not yet on the hidden copy

@@ -6,8 +6,10 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <string>
 #include <thread>
 
+#include "coro/scope.hpp"
 #include "fake_io_test.hpp"
 
 namespace galgo::runtime {
@@ -102,6 +104,64 @@ TEST(LeftRight, TheLoopAnnouncesEachTurnAndParksAsleep) {
     };
     loop.run();
     EXPECT_EQ(pairs.read(kReader).left.at(2), 2u);
+}
+
+struct Writer : coro::Anchored {
+    explicit Writer(Loop& loop) : scope(loop.ready()) {}
+    LeftRight<Pairs> pairs{2, Pairs{}};
+    coro::Scope scope;
+    std::string trace;
+};
+coro::Task<void> change(coro::Anchor<Writer> writer, int key) {
+    writer->pairs.enqueue({key, 1});
+    co_await writer->pairs.until_published();
+    writer->trace += std::to_string(writer->pairs.read(kWriter).left.size());
+}
+coro::Task<void> change_in_place(coro::Anchor<Writer> writer) {
+    co_await writer->pairs.until_writable();
+    const std::size_t size = writer->pairs.apply({9, 9});
+    writer->pairs.publish();
+    writer->trace += "w" + std::to_string(size);
+}
+
+TEST(LeftRight, ChangesOfATurnShareAPublishAndAwaitOldReaders) {
+    FakeIo io;
+    Loop loop(io, {});
+    Writer writer(loop);
+    writer.pairs.attach(kWriter, loop);
+    writer.pairs.attach_writer(loop);
+    writer.pairs.unpark(kReader);
+    writer.scope.spawn(change, coro::Anchor(writer), 1);
+    writer.scope.spawn(change, coro::Anchor(writer), 2);
+    loop.run_turn();
+    EXPECT_EQ(writer.pairs.epoch(), 1u);
+    loop.run_turn();
+    EXPECT_EQ(writer.trace, "22");
+    writer.scope.spawn(change, coro::Anchor(writer), 3);
+    // A reader still looks at the old copy, so the loop goes on turning instead of blocking.
+    for (int i = 0; i < 3; ++i) {
+        loop.run_turn();
+    }
+    EXPECT_EQ(writer.trace, "22");
+    int turns = 0;
+    loop.add_turn_end([&] {
+        if (++turns == 4) {
+            writer.pairs.announce(kReader);
+        }
+        if (writer.scope.inside() == 0) {
+            loop.stop();
+        }
+    });
+    loop.run();
+    EXPECT_EQ(writer.trace, "223");
+    EXPECT_EQ(loop.stats().sleeps.load(), 0u);
+    writer.scope.spawn(change_in_place, coro::Anchor(writer));
+    loop.run_turn();
+    EXPECT_EQ(writer.trace, "223");
+    writer.pairs.announce(kReader);
+    loop.run_turn();
+    loop.run_turn();
+    EXPECT_EQ(writer.trace, "223w4");
 }
 
 // Readers check that what they see is whole and never goes back, while the writer publishes and the

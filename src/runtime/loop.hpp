@@ -1,11 +1,13 @@
 // Loop: the executor of one shard. One turn is
-//   reap completions, turn-start hooks, timers, ready coroutines (at most event_interval), turn-end hooks;
-// what the turn queued is submitted by the poll() that begins the next one, so there is one submission
-// a turn. When a turn leaves nothing ready and no hook did work, the loop first polls on for a while
-// (adaptively, at most busy_poll_ns) and then blocks until a completion, a wake or the next timer.
+//   reap completions, turn-start hooks, timers, ready coroutines (at most event_interval), turn-end
+//   hooks;
+// what the turn queued is submitted by the poll() that begins the next one, so there is one
+// submission a turn. When a turn leaves nothing ready and no hook did work, the loop first polls on
+// for a while (adaptively, at most busy_poll_ns) and then blocks until a completion, a wake or the
+// next timer.
 //
-// Owned and used by the shard's thread alone; stats(), stall_probe() and stop() may be used by others.
-// Limits: 16 hooks of each kind, 8 sleep gates.
+// Owned and used by the shard's thread alone; stats(), stall_probe() and stop() may be used by
+// others. Limits: 16 hooks of each kind, 8 sleep gates.
 #pragma once
 
 #include <atomic>
@@ -27,7 +29,7 @@ struct LoopOptions {
     std::uint32_t event_interval = 128;  ///< coroutines resumed a turn, at most
     std::uint64_t busy_poll_ns = 0;      ///< longest poll before blocking; 0 = block at once
     std::uint64_t slow_turn_ns = 10 * kMillisecond;
-    LoopObserver* observer = nullptr;    ///< outlives the loop
+    LoopObserver* observer = nullptr;  ///< outlives the loop
 };
 
 /// Counted by the shard (relaxed), read by anyone.
@@ -38,14 +40,16 @@ struct TurnStats {
     std::atomic<std::uint64_t> sleeps{0};  ///< times the loop blocked
 };
 
-/// What must agree before the loop blocks: it publishes that the shard is about to sleep and looks again.
+/// What must agree before the loop blocks: it publishes that the shard is about to sleep and looks
+/// again.
 class SleepGate {
  public:
     SleepGate() = default;
     SleepGate(const SleepGate&) = delete;
     SleepGate& operator=(const SleepGate&) = delete;
     virtual ~SleepGate() = default;
-    /// True: the loop may block, and after_sleep() follows. False: there is work, nothing was published.
+    /// True: the loop may block, and after_sleep() follows. False: there is work, nothing was
+    /// published.
     [[nodiscard]] virtual bool before_sleep() noexcept = 0;
     /// Before anything of the shard runs again.
     virtual void after_sleep() noexcept = 0;
@@ -71,8 +75,8 @@ class Loop {
     [[nodiscard]] SleepAwaiter sleep_until(Instant deadline) noexcept;
     [[nodiscard]] SleepAwaiter sleep_for(std::uint64_t duration_ns) noexcept;
 
-    /// Runs once a turn before timers and coroutines; true = did work (then the loop does not block).
-    /// `name` is a literal, shown in slow-turn reports.
+    /// Runs once a turn before timers and coroutines; true = did work (then the loop does not
+    /// block). `name` is a literal, shown in slow-turn reports.
     void add_turn_start(UniqueFunction<bool()> hook, const char* name = "turn start hook");
     /// Runs once a turn after the coroutines, in the order of adding.
     void add_turn_end(UniqueFunction<void()> hook, const char* name = "turn end hook");
@@ -81,9 +85,11 @@ class Loop {
 
     /// Turns until stop(). May be called again.
     void run();
-    /// One turn that never blocks, for tests and the simulator. True = something was done or is ready.
+    /// One turn that never blocks, for tests and the simulator. True = something was done or is
+    /// ready.
     bool run_turn();
-    /// When run_turn() should be called again at the latest: 0 = at once, kNever = after I/O or a wake.
+    /// When run_turn() should be called again at the latest: 0 = at once, kNever = after I/O or a
+    /// wake.
     [[nodiscard]] Instant next_wake() const noexcept;
 
     /// run() returns after the current turn. From another thread, wake the shard as well.
@@ -166,8 +172,8 @@ inline Loop::SleepAwaiter Loop::sleep_for(std::uint64_t duration_ns) noexcept {
     return SleepAwaiter(*this, now_.plus(duration_ns));
 }
 
-/// A sleep that another coroutine of the shard can end early: for periodic work that must stop at once.
-/// One sleeper at a time. After interrupt() every later sleep returns at once, until reset().
+/// A sleep that another coroutine of the shard can end early: for periodic work that must stop at
+/// once. One sleeper at a time. After interrupt() every later sleep returns at once, until reset().
 class Sleeper {
  public:
     explicit Sleeper(Loop& loop) noexcept : loop_(loop), timer_(this) {}

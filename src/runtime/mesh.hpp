@@ -1,13 +1,13 @@
-// Mesh: how shards talk. Every ordered pair of shards has two bounded lanes: requests one way, and the
-// replies to them the other way. The place of a reply is reserved when its request is sent, so a reply
-// can always be pushed and two shards with full lanes never block each other. A full lane is told to
-// the sender, who answers with a retryable error; nothing is dropped and nobody waits.
+// Mesh: how shards talk. Every ordered pair of shards has two bounded lanes: requests one way, and
+// the replies to them the other way. The place of a reply is reserved when its request is sent, so
+// a reply can always be pushed and two shards with full lanes never block each other. A full lane
+// is told to the sender, who answers with a retryable error; nothing is dropped and nobody waits.
 //
 // A port is one shard's end, used on that shard's thread. A message is moved into the lane; a shard
-// that is awake finds it in its next turn. Only a target that has published "about to sleep" is woken,
-// once, at the end of the sender's turn (flush()). Both sides put a sequentially consistent fence between their
-// store and their look at the other's (the sender: message, then flag; the sleeper: flag, then lanes),
-// so at least one of them sees the other.
+// that is awake finds it in its next turn. Only a target that has published "about to sleep" is
+// woken, once, at the end of the sender's turn (flush()). Both sides put a sequentially consistent
+// fence between their store and their look at the other's (the sender: message, then flag; the
+// sleeper: flag, then lanes), so at least one of them sees the other.
 //
 // Memory: n*n lanes of each kind; capacity * message size each, touched as they are used.
 #pragma once
@@ -59,7 +59,8 @@ class Mesh {
             pairs_.push_back(std::make_unique<Pair>(capacity));
         }
         for (std::size_t i = 0; i < shard_count_; ++i) {
-            ports_.push_back(std::make_unique<Port>(*this, ShardIndex{static_cast<std::uint16_t>(i)}));
+            ports_.push_back(
+                std::make_unique<Port>(*this, ShardIndex{static_cast<std::uint16_t>(i)}));
         }
     }
 
@@ -90,7 +91,8 @@ class Mesh {
 
         [[nodiscard]] ShardIndex self() const noexcept { return self_; }
 
-        /// Sends a request that `to` answers by exactly one reply(). False: full, `request` untouched.
+        /// Sends a request that `to` answers by exactly one reply(). False: full, `request`
+        /// untouched.
         [[nodiscard]] bool try_send(ShardIndex to, Request&& request) noexcept {
             Pair& pair = mesh_.pair(self_, to);
             if (pair.awaited == pair.replies.capacity() || !push(pair, to, std::move(request))) {
@@ -109,7 +111,8 @@ class Mesh {
             }
             return true;
         }
-        /// Answers one request of `to`; cannot fail, because the request reserved the place (checked).
+        /// Answers one request of `to`; cannot fail, because the request reserved the place
+        /// (checked).
         void reply(ShardIndex to, Reply&& reply) noexcept {
             GALGO_CHECK(mesh_.pair(to, self_).replies.try_push(std::move(reply)));
             touched_[to.value()] = true;
@@ -117,7 +120,8 @@ class Mesh {
         }
 
         /// Takes at most about `count_max` messages, replies first, fairly over the peers:
-        /// on_request(ShardIndex from, Request&&), on_reply(ShardIndex from, Reply&&). Returns the number.
+        /// on_request(ShardIndex from, Request&&), on_reply(ShardIndex from, Reply&&). Returns the
+        /// number.
         template <class OnRequest, class OnReply>
         std::size_t drain(OnRequest&& on_request, OnReply&& on_reply, std::size_t count_max = 256) {
             const std::size_t n = mesh_.shard_count_;
@@ -218,7 +222,7 @@ class Mesh {
         SpscLane<Request> requests;  // from -> to
         SpscLane<Reply> replies;     // to -> from
         // The sending shard's:
-        std::size_t awaited = 0;     // requests sent whose reply was not drained
+        std::size_t awaited = 0;  // requests sent whose reply was not drained
         std::atomic<std::uint64_t> sent{0};
         std::atomic<std::uint64_t> full{0};
     };

@@ -53,7 +53,8 @@ TEST(Mesh, RequestsAndRepliesArriveInOrder) {
                       EXPECT_EQ(from, kA);
                       if (auto* query = std::get_if<Query>(&request)) {
                           seen += std::to_string(query->value);
-                          b.reply(from, {.value = std::make_unique<std::uint64_t>(query->value * 10)});
+                          b.reply(from,
+                                  {.value = std::make_unique<std::uint64_t>(query->value * 10)});
                       } else {
                           seen += std::get<std::string>(request);
                       }
@@ -158,7 +159,8 @@ TEST(Ticket, CompletesAWaiterAndIgnoresStaleReplies) {
     EXPECT_EQ(reused->slot, given_up->slot);
     EXPECT_NE(reused->generation, given_up->generation);
     EXPECT_FALSE(desk.table.complete(*given_up, "stale"));
-    EXPECT_FALSE(desk.table.complete({.shard = kB, .slot = reused->slot, .generation = reused->generation}, "x"));
+    EXPECT_FALSE(desk.table.complete(
+        {.shard = kB, .slot = reused->slot, .generation = reused->generation}, "x"));
     EXPECT_FALSE(desk.table.complete({.shard = kA, .slot = 99, .generation = 1}, "x"));
     EXPECT_EQ(desk.table.open_count(), 1u);
     desk.table.abandon(*reused);

@@ -1,7 +1,7 @@
-// is_shard_portable: may a value be moved to another shard? Owned values may; raw pointers, references
-// and views may not, because what they point at belongs to the sending shard. A class says so about
-// itself by a member `static constexpr bool kShardPortable = true;` (its author vouches for its members)
-// or by a specialisation of IsShardPortable beside the class.
+// is_shard_portable: may a value be moved to another shard? Owned values may; raw pointers,
+// references and views may not, because what they point at belongs to the sending shard. A class
+// says so about itself by a member `static constexpr bool kShardPortable = true;` (its author
+// vouches for its members) or by a specialisation of IsShardPortable beside the class.
 #pragma once
 
 #include <array>
@@ -57,9 +57,11 @@ template <class A, class B>
 struct IsShardPortable<std::pair<A, B>>
     : std::bool_constant<IsShardPortable<A>::value && IsShardPortable<B>::value> {};
 template <class... Ts>
-struct IsShardPortable<std::tuple<Ts...>> : std::bool_constant<(IsShardPortable<Ts>::value && ...)> {};
+struct IsShardPortable<std::tuple<Ts...>>
+    : std::bool_constant<(IsShardPortable<Ts>::value && ...)> {};
 template <class... Ts>
-struct IsShardPortable<std::variant<Ts...>> : std::bool_constant<(IsShardPortable<Ts>::value && ...)> {};
+struct IsShardPortable<std::variant<Ts...>>
+    : std::bool_constant<(IsShardPortable<Ts>::value && ...)> {};
 
 template <class T>
 inline constexpr bool is_shard_portable = IsShardPortable<T>::value;

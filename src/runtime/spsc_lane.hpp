@@ -1,6 +1,7 @@
-// SpscLane: a bounded queue from one thread to one other, in one ring of slots. Each side keeps a copy
-// of the other's index and reads the shared one only when its copy says full or empty, so that a busy
-// lane moves few cache lines. Slots are raw memory: pages that no message touched stay unmapped.
+// SpscLane: a bounded queue from one thread to one other, in one ring of slots. Each side keeps a
+// copy of the other's index and reads the shared one only when its copy says full or empty, so that
+// a busy lane moves few cache lines. Slots are raw memory: pages that no message touched stay
+// unmapped.
 #pragma once
 
 #include <atomic>

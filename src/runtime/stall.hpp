@@ -1,7 +1,8 @@
-// What one turn that takes too long leaves behind. The loop publishes since when it is inside a turn
-// and what it is doing; another thread reads that every few milliseconds and, past the limit, has the
-// shard's own thread sample its stack inside the turn (runtime_uring/stall_detector.hpp sends the
-// signal, because this module makes no system call). The loop reports the sample after the turn.
+// What one turn that takes too long leaves behind. The loop publishes since when it is inside a
+// turn and what it is doing; another thread reads that every few milliseconds and, past the limit,
+// has the shard's own thread sample its stack inside the turn (runtime_uring/stall_detector.hpp
+// sends the signal, because this module makes no system call). The loop reports the sample after
+// the turn.
 //
 // Threads: running_since_ns, last_turn_start_ns and task are written by the shard and read by any
 // thread. The sample is written by a signal handler on the shard's thread and read by the shard.
@@ -25,18 +26,21 @@ class LoopObserver {
 
     /// A turn that did something took `duration_ns`.
     virtual void on_turn(std::uint64_t duration_ns) noexcept = 0;
-    /// A turn exceeded the limit; at most once a second. `task` is the label that was current when the
-    /// stack was sampled (or the last one), `backtrace` is empty when nobody sampled.
+    /// A turn exceeded the limit; at most once a second. `task` is the label that was current when
+    /// the stack was sampled (or the last one), `backtrace` is empty when nobody sampled.
     virtual void on_slow_turn(std::uint64_t duration_ns, const char* task,
                               std::span<void* const> backtrace) noexcept = 0;
 };
 
+/// A shard is stuck when running_since_ns is not 0 and long ago; an idle shard sleeps with 0 there.
 struct StallProbe {
     static constexpr std::size_t kFramesMax = 48;
 
-    std::atomic<std::uint64_t> running_since_ns{0};    ///< start of the turn; 0 between turns and asleep
-    std::atomic<std::uint64_t> last_turn_start_ns{0};  ///< start of the last turn, kept while asleep
-    std::atomic<const char*> task{"start"};            ///< a string literal
+    std::atomic<std::uint64_t> running_since_ns{
+        0};  ///< start of the turn; 0 between turns and asleep
+    std::atomic<std::uint64_t> last_turn_start_ns{
+        0};                                  ///< start of the last turn, kept while asleep
+    std::atomic<const char*> task{"start"};  ///< a string literal
 
     // The sample of the turn that started at sampled_turn_ns.
     std::atomic<std::uint64_t> sampled_turn_ns{0};

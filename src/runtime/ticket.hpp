@@ -1,9 +1,10 @@
-// Ticket: names, as a value, the place on a shard where the result of a command is awaited. It travels
-// with the request to another shard and comes back with the reply; TicketTable turns it into the
-// resumption of the waiting coroutine. A slot counts generations, so a reply that comes after its
-// ticket was given up, or twice, is recognised and ignored.
+// Ticket: names, as a value, the place on a shard where the result of a command is awaited. It
+// travels with the request to another shard and comes back with the reply; TicketTable turns it
+// into the resumption of the waiting coroutine. A slot counts generations, so a reply that comes
+// after its ticket was given up, or twice, is recognised and ignored.
 //
-//   std::optional<Ticket> ticket = table.open();      // none: the table is full, refuse (retryable)
+//   std::optional<Ticket> ticket = table.open();      // none: the table is full, refuse
+//   (retryable)
 //   ... port.try_send(owner, Request{..., *ticket}) ...  (false: table.abandon(*ticket))
 //   Reply reply = co_await table.wait(*ticket);       // resumes through the ready queue
 //
@@ -26,7 +27,7 @@ namespace galgo::runtime {
 
 struct Ticket {
     static constexpr bool kShardPortable = true;
-    ShardIndex shard;              ///< the shard that waits
+    ShardIndex shard;  ///< the shard that waits
     std::uint32_t slot = 0;
     std::uint32_t generation = 0;  ///< 0 never names an open slot
     bool operator==(const Ticket&) const noexcept = default;
@@ -62,7 +63,8 @@ class TicketTable {
         return Ticket{.shard = self_, .slot = index, .generation = slots_[index].generation};
     }
 
-    /// Stores the reply and readies the waiter. False: stale or foreign ticket, the reply is dropped.
+    /// Stores the reply and readies the waiter. False: stale or foreign ticket, the reply is
+    /// dropped.
     bool complete(const Ticket& ticket, Reply&& reply) {
         Slot* slot = find(ticket);
         if (slot == nullptr || slot->reply.has_value()) {
@@ -110,7 +112,8 @@ class TicketTable {
         Ticket ticket_;
     };
 
-    /// Suspends until complete(); yields the reply and frees the slot. The ticket is open (checked).
+    /// Suspends until complete(); yields the reply and frees the slot. The ticket is open
+    /// (checked).
     [[nodiscard]] Awaiter wait(const Ticket& ticket) noexcept { return Awaiter(*this, ticket); }
 
     [[nodiscard]] std::size_t open_count() const noexcept { return slots_.size() - free_.size(); }

@@ -64,7 +64,8 @@ std::size_t TimerWheel::advance(Instant now) noexcept {
     std::size_t fired = 0;
     for (Next due = next(); due.level != kLevels && due.tick <= target; due = next()) {
         tick_ = due.tick;
-        // The slot stays in place while it is emptied, so that a callback may cancel a timer that is due too.
+        // The slot stays in place while it is emptied, so that a callback may cancel a timer that
+        // is due too.
         IntrusiveList<Timer>& slot = levels_[due.level].slots[due.slot];
         while (!slot.empty()) {
             Timer& timer = slot.pop_front();

@@ -21,8 +21,8 @@ Status BufferRing::open(Ring& ring, std::uint32_t count, std::uint32_t chunk_byt
     const std::size_t page = 4096;
     const std::size_t entries_bytes = (count * sizeof(io_uring_buf) + page - 1) / page * page;
     memory_bytes_ = entries_bytes + std::size_t{count} * chunk_bytes;
-    void* memory = ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return fail_os(errno);
     }

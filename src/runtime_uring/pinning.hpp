@@ -1,5 +1,5 @@
-// Threads and CPUs: which CPUs this process may use, which of them are cores of their own, and how a
-// thread becomes a shard's thread.
+// Threads and CPUs: which CPUs this process may use, which of them are cores of their own, and how
+// a thread becomes a shard's thread.
 #pragma once
 
 #include <optional>

@@ -30,7 +30,8 @@ TEST(Probe, WorksHere) {
     EXPECT_TRUE(probe().has_value());
 }
 
-// The errno that probe() gives in a child whose seccomp filter answers io_uring_setup with `refusal`.
+// The errno that probe() gives in a child whose seccomp filter answers io_uring_setup with
+// `refusal`.
 int probe_under_filter(std::uint16_t refusal) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -117,7 +118,8 @@ TEST(StallDetector, SamplesTheStackInsideASlowTurn) {
                 const runtime::TaskLabel label(shard.loop.stall_probe(), "long computation");
                 const Instant end = shard.io().now().plus(kSecond);
                 // Until the sample is there, as a stand-in for a computation without end.
-                while (shard.loop.stall_probe().sampled_turn_ns.load() == 0 && shard.io().now() < end) {
+                while (shard.loop.stall_probe().sampled_turn_ns.load() == 0 &&
+                       shard.io().now() < end) {
                 }
             } else {
                 shard.loop.stop();

@@ -35,12 +35,13 @@ Status Ring::open(const RingOptions& options) {
     GALGO_CHECK(!is_open());
     std::uint32_t flags = IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
     if (!options.shared_by_threads) {
-        flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+        flags |=
+            IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
     }
     io_uring_params params{};
     params.flags = flags | abi::kSetupNoSqArray;
     params.cq_entries = options.cq_entries;
-    int fd = setup(options.sq_entries, params);
+    int fd = options.index_array ? -EINVAL : setup(options.sq_entries, params);
     const bool has_array = fd == -EINVAL;
     if (has_array) {
         params = {};
@@ -63,7 +64,8 @@ Status Ring::open(const RingOptions& options) {
     sqes_bytes_ = params.sq_entries * sizeof(io_uring_sqe);
     rings_ = ::mmap(nullptr, rings_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
                     IORING_OFF_SQ_RING);
-    void* sqes = ::mmap(nullptr, sqes_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, IORING_OFF_SQES);
+    void* sqes =
+        ::mmap(nullptr, sqes_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, IORING_OFF_SQES);
     if (rings_ == MAP_FAILED || sqes == MAP_FAILED) {
         const int error = errno;
         rings_ = rings_ == MAP_FAILED ? nullptr : rings_;
@@ -134,7 +136,8 @@ io_uring_sqe* Ring::try_get_sqe() noexcept {
 
 int Ring::enter(bool wait, std::uint64_t timeout_ns) noexcept {
     store_release(sq_tail_, sqe_tail_);
-    std::uint32_t flags = IORING_ENTER_GETEVENTS | (registered_ ? IORING_ENTER_REGISTERED_RING : 0U);
+    std::uint32_t flags =
+        IORING_ENTER_GETEVENTS | (registered_ ? IORING_ENTER_REGISTERED_RING : 0U);
     __kernel_timespec limit{};
     io_uring_getevents_arg argument{};
     const void* extra = nullptr;

@@ -1,10 +1,10 @@
 // Ring: one io_uring instance over raw system calls. It knows submission and completion queue, and
-// nothing of what the entries mean. One thread sets it up and uses it (SINGLE_ISSUER, DEFER_TASKRUN:
-// completions are posted only when that thread enters the kernel for them, and a flag in the shared memory
-// says when that is worth while).
+// nothing of what the entries mean. One thread sets it up and uses it (SINGLE_ISSUER,
+// DEFER_TASKRUN: completions are posted only when that thread enters the kernel for them, and a
+// flag in the shared memory says when that is worth while).
 //
-// Limits: sq_entries entries can be queued before they are submitted, cq_entries completions wait in the
-// shared ring; more of them wait in the kernel and come with later reaps, none is lost.
+// Limits: sq_entries entries can be queued before they are submitted, cq_entries completions wait
+// in the shared ring; more of them wait in the kernel and come with later reaps, none is lost.
 #pragma once
 
 #include <linux/io_uring.h>
@@ -22,6 +22,7 @@ struct RingOptions {
     std::uint32_t sq_entries = 1024;
     std::uint32_t cq_entries = 4096;
     bool shared_by_threads = false;  ///< the caller serialises by a lock: no SINGLE_ISSUER
+    bool index_array = false;        ///< as on kernels before 6.6, which always have one
 };
 
 class Ring {
@@ -41,7 +42,8 @@ class Ring {
 
     /// A cleared entry to fill in, or nullptr: the queue is full, submit first.
     [[nodiscard]] io_uring_sqe* try_get_sqe() noexcept;
-    /// Index of an entry, below sq_entries(): where side data of an entry lies until it is submitted.
+    /// Index of an entry, below sq_entries(): where side data of an entry lies until it is
+    /// submitted.
     [[nodiscard]] std::size_t index_of(const io_uring_sqe* sqe) const noexcept {
         return static_cast<std::size_t>(sqe - sqes_);
     }

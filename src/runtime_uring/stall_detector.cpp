@@ -43,7 +43,7 @@ void on_signal(int) {
 StallDetector::StallDetector(std::uint64_t limit_ns) : limit_ns_(limit_ns) {
     std::array<void*, 4> frames{};
     (void)::backtrace(frames.data(), static_cast<int>(frames.size()));
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
     ::sigemptyset(&action.sa_mask);

@@ -1,7 +1,7 @@
 // StallDetector: samples the stack of a shard that is inside one turn for too long. check() runs on
-// another thread (the log thread, every few milliseconds); it sends SIGURG to the shard's thread, whose
-// handler takes a backtrace into the shard's StallProbe, inside the turn. The loop reports it when the turn
-// is over. One detector a process, because the signal handler is the process's.
+// another thread (the log thread, every few milliseconds); it sends SIGURG to the shard's thread,
+// whose handler takes a backtrace into the shard's StallProbe, inside the turn. The loop reports it
+// when the turn is over. One detector a process, because the signal handler is the process's.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +31,8 @@ class StallDetector {
     /// On the shard's thread, after its loop.
     void unwatch();
 
-    /// Any one thread. `now` is CLOCK_MONOTONIC. Returns how many shards were signalled: at most once a turn.
+    /// Any one thread. `now` is CLOCK_MONOTONIC. Returns how many shards were signalled: at most
+    /// once a turn.
     std::size_t check(Instant now);
 
  private:

@@ -31,8 +31,9 @@ constexpr std::size_t kWordResult = 2;  // of a local completion
 
 bool kernel_supports(Ring& ring, std::uint8_t opcode) {
     constexpr std::size_t kOps = 256;
-    alignas(io_uring_probe) std::array<std::byte, sizeof(io_uring_probe) + kOps * sizeof(io_uring_probe_op)>
-        answer{};
+    alignas(io_uring_probe)
+        std::array<std::byte, sizeof(io_uring_probe) + kOps * sizeof(io_uring_probe_op)>
+            answer{};
     if (ring.register_op(IORING_REGISTER_PROBE, answer.data(), kOps) < 0) {
         return false;
     }
@@ -135,17 +136,22 @@ void UringBackend::set_aside_completions() {
     }
 }
 
-io_uring_sqe* UringBackend::prepare(IoOp& op, std::uint8_t opcode, int fd, OpKind kind) {
+void UringBackend::begin(IoOp& op) noexcept {
     GALGO_DCHECK(!op.in_flight && op.complete != nullptr);
     op.in_flight = true;
+    op.backend_words[kWordUserData] = 0;  // nothing that a cancel could find
     ++in_flight_;
-    const std::uint64_t user_data =
-        reinterpret_cast<std::uint64_t>(&op) | static_cast<std::uint64_t>(kind);
-    op.backend_words[kWordUserData] = user_data;
+}
+
+io_uring_sqe* UringBackend::prepare(IoOp& op, std::uint8_t opcode, int fd, OpKind kind) {
+    begin(op);
     if (closing_) {
         complete_later(op, -ECANCELED);
         return nullptr;
     }
+    const std::uint64_t user_data =
+        reinterpret_cast<std::uint64_t>(&op) | static_cast<std::uint64_t>(kind);
+    op.backend_words[kWordUserData] = user_data;
     io_uring_sqe* sqe = next_sqe();
     sqe->opcode = opcode;
     sqe->fd = fd;

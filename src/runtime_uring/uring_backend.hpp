@@ -1,15 +1,17 @@
 // UringBackend: the IoBackend of the server, one io_uring a shard. Made, used and destroyed on the
-// shard's thread. One system call submits what a turn queued and brings what is done; while nothing is
-// queued or done, poll() without waiting makes none.
+// shard's thread. One system call submits what a turn queued and brings what is done; while nothing
+// is queued or done, poll() without waiting makes none.
 //
-// Lifetime: an operation in flight owns its buffers. shutdown() cancels all of them and waits until the
-// last has completed (their callbacks run), so afterwards nothing of the kernel touches our memory.
+// Lifetime: an operation in flight owns its buffers. shutdown() cancels all of them and waits until
+// the last has completed (their callbacks run), so afterwards nothing of the kernel touches our
+// memory.
 //
-// Buffered writes never complete inline through io_uring on ext4: they run on the kernel's workers, whose
-// number and CPUs are set here. At most one write in flight a file is the caller's discipline.
-// write_now() is a plain pwrite (0.6 us against 5 us at 512 bytes).
+// Buffered writes never complete inline through io_uring on ext4: they run on the kernel's workers,
+// whose number and CPUs are set here. At most one write in flight a file is the caller's
+// discipline. write_now() is a plain pwrite (0.6 us against 5 us at 512 bytes).
 //
-// Limits: RingOptions' queues (a full submission queue is submitted at once), 256 receive chunks of 8 KiB.
+// Limits: RingOptions' queues (a full submission queue is submitted at once), 256 receive chunks of
+// 8 KiB.
 #pragma once
 
 #include <sys/socket.h>
@@ -33,10 +35,10 @@ enum class OpKind : std::uint8_t;
 
 struct UringOptions {
     RingOptions ring;
-    std::uint32_t chunk_count = 256;       ///< power of two
+    std::uint32_t chunk_count = 256;  ///< power of two
     std::uint32_t chunk_bytes = 8 * 1024;
-    std::uint32_t file_workers_max = 4;    ///< kernel workers for files (a NUMA node)
-    std::uint32_t other_workers_max = 4;   ///< and for everything that may block for ever
+    std::uint32_t file_workers_max = 4;   ///< kernel workers for files (a NUMA node)
+    std::uint32_t other_workers_max = 4;  ///< and for everything that may block for ever
     std::uint32_t listen_backlog = 1024;
 };
 
@@ -48,9 +50,8 @@ class UringBackend final : public runtime::IoBackend {
     using SocketAddress = runtime::SocketAddress;
 
     /// On the shard's thread. Errors carry the errno: see explain_setup_failure().
-    [[nodiscard]] static Result<std::unique_ptr<UringBackend>> create(UringGroup& group,
-                                                                      ShardIndex shard,
-                                                                      const UringOptions& options = {});
+    [[nodiscard]] static Result<std::unique_ptr<UringBackend>> create(
+        UringGroup& group, ShardIndex shard, const UringOptions& options = {});
     ~UringBackend() override;
 
     void open(IoOp& op, const char* path, runtime::OpenMode mode, std::uint32_t mode_bits) override;
@@ -61,7 +62,8 @@ class UringBackend final : public runtime::IoBackend {
                 std::uint64_t offset) override;
     void sync(IoOp& op, FileHandle file) override;
     void truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes) override;
-    void allocate(IoOp& op, FileHandle file, std::uint64_t offset, std::uint64_t size_bytes) override;
+    void allocate(IoOp& op, FileHandle file, std::uint64_t offset,
+                  std::uint64_t size_bytes) override;
     void rename(IoOp& op, const char* from, const char* to) override;
     void unlink(IoOp& op, const char* path) override;
     void make_directory(IoOp& op, const char* path, std::uint32_t mode_bits) override;
@@ -92,8 +94,8 @@ class UringBackend final : public runtime::IoBackend {
     /// Keeps a descriptor (the data directory's lock) open in the kernel until the last I/O of this
     /// ring has ended, even after a kill. Once.
     [[nodiscard]] Status hold_file(int fd);
-    /// Cancels everything in flight and waits for it; their callbacks run. New operations complete with
-    /// -ECANCELED. The other shards no longer wake this one. The destructor calls it.
+    /// Cancels everything in flight and waits for it; their callbacks run. New operations complete
+    /// with -ECANCELED. The other shards no longer wake this one. The destructor calls it.
     void shutdown();
 
     [[nodiscard]] std::size_t in_flight() const noexcept { return in_flight_; }
@@ -117,6 +119,7 @@ class UringBackend final : public runtime::IoBackend {
     io_uring_sqe* prepare(IoOp& op, std::uint8_t opcode, int fd) {
         return prepare(op, opcode, fd, detail::OpKind{0});
     }
+    void begin(IoOp& op) noexcept;
     void complete_later(IoOp& op, std::int32_t result) noexcept;
     std::size_t run_local();
     std::size_t reap();

@@ -62,8 +62,7 @@ void UringBackend::open(IoOp& op, const char* path, OpenMode mode, std::uint32_t
 void UringBackend::close(IoOp& op, FileHandle file) {
     if (closing_) {  // a descriptor must not stay open because the ring is on its way out
         const int result = ::close(file.value()) == 0 ? 0 : -errno;
-        op.in_flight = true;
-        ++in_flight_;
+        begin(op);
         complete_later(op, result);
         return;
     }
@@ -97,7 +96,7 @@ void UringBackend::writev(IoOp& op, FileHandle file, std::span<const iovec> part
 }
 
 void UringBackend::sync(IoOp& op, FileHandle file) {
-    struct stat facts {};
+    struct stat facts{};
     const bool is_directory = ::fstat(file.value(), &facts) == 0 && S_ISDIR(facts.st_mode);
     if (io_uring_sqe* sqe = prepare(op, IORING_OP_FSYNC, file.value())) {
         sqe->fsync_flags = is_directory ? 0U : IORING_FSYNC_DATASYNC;
@@ -111,8 +110,7 @@ void UringBackend::truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes)
         }
         return;
     }
-    op.in_flight = true;
-    ++in_flight_;
+    begin(op);
     const int result = ::ftruncate(file.value(), static_cast<off_t>(size_bytes));
     complete_later(op, result == 0 ? 0 : -errno);
 }
@@ -178,10 +176,10 @@ Result<std::vector<DirectoryEntry>> UringBackend::list_directory(const std::stri
         }
         bool is_directory = entry->d_type == DT_DIR;
         if (entry->d_type == DT_UNKNOWN) {
-            struct stat facts {};
-            is_directory = ::fstatat(::dirfd(directory), entry->d_name, &facts,
-                                     AT_SYMLINK_NOFOLLOW) == 0 &&
-                           S_ISDIR(facts.st_mode);
+            struct stat facts{};
+            is_directory =
+                ::fstatat(::dirfd(directory), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
+                S_ISDIR(facts.st_mode);
         }
         entries.push_back({.name = std::string(name), .is_directory = is_directory});
     }
@@ -194,7 +192,7 @@ Result<std::vector<DirectoryEntry>> UringBackend::list_directory(const std::stri
 }
 
 Result<FileFacts> UringBackend::file_facts(const std::string& path) {
-    struct stat facts {};
+    struct stat facts{};
     if (::stat(path.c_str(), &facts) != 0) {
         return fail_os(errno);
     }
@@ -205,7 +203,7 @@ Result<FileFacts> UringBackend::file_facts(const std::string& path) {
 }
 
 Result<DiskSpace> UringBackend::disk_space(const std::string& path) {
-    struct statvfs facts {};
+    struct statvfs facts{};
     if (::statvfs(path.c_str(), &facts) != 0) {
         return fail_os(errno);
     }

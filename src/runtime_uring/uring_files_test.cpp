@@ -43,15 +43,13 @@ Task<void> round_trip(Anchor<TestShard> s, std::string dir, std::shared_ptr<bool
     for (std::size_t i = 0; i < data.size(); ++i) {
         data[i] = static_cast<std::byte>(i * 7 + i / 256);
     }
-    const int allocated =
-        co_await io_await([&](IoOp& op) { io.allocate(op, *file, 0, kMiB); });
+    const int allocated = co_await io_await([&](IoOp& op) { io.allocate(op, *file, 0, kMiB); });
     EXPECT_EQ(allocated, 0);
     const Status written = co_await runtime::write_all(io, *file, data, 0);
     EXPECT_TRUE(written.has_value());
     EXPECT_EQ(io.file_facts(path)->size_bytes, data.size());  // allocation keeps the visible size
     std::array<iovec, 2> parts{iovec{data.data(), 1000}, iovec{data.data() + 5000, 500}};
-    const int gathered =
-        co_await io_await([&](IoOp& op) { io.writev(op, *file, parts, 300'000); });
+    const int gathered = co_await io_await([&](IoOp& op) { io.writev(op, *file, parts, 300'000); });
     EXPECT_EQ(gathered, 1500);
     EXPECT_EQ(io.write_now(*file, ConstBytes(data).first(10), 301'500), 10);
     const Status synced = co_await runtime::sync(io, *file);
@@ -115,12 +113,16 @@ struct CountedOp : IoOp {
     }
 };
 
-// More operations than both queues hold: the submission queue is submitted when full, and completions
-// that do not fit wait in the kernel. None is lost.
-TEST(UringFiles, FullQueuesLoseNothing) {
+// More operations than both queues hold: the submission queue is submitted when full, and
+// completions that do not fit wait in the kernel. None is lost.
+class UringQueues : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutIndexArray, UringQueues, ::testing::Bool());
+
+TEST_P(UringQueues, FullQueuesLoseNothing) {
     TempDirectory directory;
     UringGroup group(1);
-    TestShard shard(group, ShardIndex{0}, {.ring = {.sq_entries = 8, .cq_entries = 16}});
+    TestShard shard(group, ShardIndex{0},
+                    {.ring = {.sq_entries = 8, .cq_entries = 16, .index_array = GetParam()}});
     const int fd = ::open((directory.path() + "/f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     ASSERT_GE(fd, 0);
     ASSERT_EQ(::write(fd, "x", 1), 1);

@@ -1,6 +1,6 @@
-// UringGroup: what the shards' rings share: each other's descriptors (to wake one another), and the CPUs
-// that the kernel's workers may use. Made on the main thread before any shard's thread is pinned,
-// outlives all back ends.
+// UringGroup: what the shards' rings share: each other's descriptors (to wake one another), and the
+// CPUs that the kernel's workers may use. Made on the main thread before any shard's thread is
+// pinned, outlives all back ends.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,9 @@ class UringGroup {
     UringGroup(const UringGroup&) = delete;
     UringGroup& operator=(const UringGroup&) = delete;
 
-    /// Wakes a shard from any thread of the process (log, offload, signal threads; a shard uses its own
-    /// back end). Takes a lock and makes a system call. Nothing happens when the shard has no ring.
+    /// Wakes a shard from any thread of the process (log, offload, signal threads; a shard uses its
+    /// own back end). Takes a lock and makes a system call. Nothing happens when the shard has no
+    /// ring.
     void wake(ShardIndex shard);
 
     [[nodiscard]] std::size_t shard_count() const noexcept { return shard_count_; }

@@ -115,8 +115,7 @@ void UringBackend::connect(IoOp& op, const SocketAddress& address) {
         result = fd < 0 ? -errno : 0;
     }
     if (result < 0) {
-        op.in_flight = true;
-        ++in_flight_;
+        begin(op);
         complete_later(op, result);
         return;
     }
@@ -154,8 +153,7 @@ void UringBackend::receive(IoOp& op, SocketHandle socket, MutableBytes into) {
 void UringBackend::send(IoOp& op, SocketHandle socket, std::span<const iovec> parts) {
     GALGO_CHECK(parts.size() <= kPartsMax);
     const bool is_single = parts.size() == 1 && parts[0].iov_len <= kBytesMax;
-    io_uring_sqe* sqe =
-        prepare(op, is_single ? IORING_OP_SEND : IORING_OP_SENDMSG, socket.value());
+    io_uring_sqe* sqe = prepare(op, is_single ? IORING_OP_SEND : IORING_OP_SENDMSG, socket.value());
     if (sqe == nullptr) {
         return;
     }

@@ -43,8 +43,7 @@ Task<Received> receive_any(UringBackend& io, SocketHandle socket) {
 
 Task<bool> receive_all(UringBackend& io, SocketHandle socket, MutableBytes into) {
     while (!into.empty()) {
-        const std::int32_t got =
-            co_await io_await([&](IoOp& op) { io.receive(op, socket, into); });
+        const std::int32_t got = co_await io_await([&](IoOp& op) { io.receive(op, socket, into); });
         if (got <= 0) {
             co_return false;
         }
@@ -104,13 +103,15 @@ Task<void> client(Anchor<TestShard> s, SocketAddress address, int rounds, std::s
     ++*finished;
 }
 
-Task<void> accept_once(Anchor<TestShard> s, SocketHandle listener, std::shared_ptr<SocketHandle> out) {
+Task<void> accept_once(Anchor<TestShard> s, SocketHandle listener,
+                       std::shared_ptr<SocketHandle> out) {
     UringBackend& io = s->io();
     const std::int32_t fd = co_await io_await([&](IoOp& op) { io.accept(op, listener); });
     *out = SocketHandle{fd};
 }
 
-Task<void> connect_once(Anchor<TestShard> s, SocketAddress address, std::shared_ptr<std::int32_t> out) {
+Task<void> connect_once(Anchor<TestShard> s, SocketAddress address,
+                        std::shared_ptr<std::int32_t> out) {
     UringBackend& io = s->io();
     *out = co_await io_await([&](IoOp& op) { io.connect(op, address); });
 }
@@ -147,7 +148,8 @@ TEST(UringSockets, AcceptedAndConnectedSocketsHaveNoDelayAndAddresses) {
     shard.scope.spawn(connect_once, Anchor(shard), address, connected);
     ASSERT_TRUE(shard.run_to_end());
     EXPECT_EQ(*connected, -ECONNREFUSED);
-    shard.scope.spawn(connect_once, Anchor(shard), SocketAddress{.ip = "nowhere", .port = 1}, connected);
+    shard.scope.spawn(connect_once, Anchor(shard), SocketAddress{.ip = "nowhere", .port = 1},
+                      connected);
     ASSERT_TRUE(shard.run_to_end());
     EXPECT_EQ(*connected, -EINVAL);
 }
@@ -271,7 +273,8 @@ TEST(UringSockets, ShutdownCompletesWhatIsInFlight) {
     EXPECT_EQ(late.completed, 1);
 }
 
-// ---- two shards ------------------------------------------------------------------------------------
+// ---- two shards
+// ------------------------------------------------------------------------------------
 
 struct HandOver {
     static constexpr bool kShardPortable = true;
@@ -286,8 +289,8 @@ Task<void> accept_and_hand_over(Anchor<TestShard> s, std::reference_wrapper<Test
         const std::int32_t fd = co_await io_await([&](IoOp& op) { io.accept(op, listener); });
         EXPECT_GE(fd, 0);
         if (i % 2 == 0) {
-            EXPECT_TRUE(mesh.get().port(ShardIndex{0}).try_send(ShardIndex{1},
-                                                                HandOver{SocketHandle{fd}}));
+            EXPECT_TRUE(
+                mesh.get().port(ShardIndex{0}).try_send(ShardIndex{1}, HandOver{SocketHandle{fd}}));
         } else {
             s->scope.spawn(echo, Anchor(*s), SocketHandle{fd});
         }
@@ -313,7 +316,8 @@ TEST(UringSockets, EchoOverTwoShardsWithHandOver) {
         SocketHandle listener = kNoSocket;
         if (index == 0) {
             listener = *shard.io().listen({.ip = "127.0.0.1", .port = 0});
-            shard.scope.spawn(accept_and_hand_over, Anchor(shard), std::ref(mesh), listener, kClients);
+            shard.scope.spawn(accept_and_hand_over, Anchor(shard), std::ref(mesh), listener,
+                              kClients);
             port = shard.io().local_address(listener).port;
         }
         shard.loop.add_turn_start([&] {
@@ -345,8 +349,9 @@ TEST(UringSockets, EchoOverTwoShardsWithHandOver) {
         auto finished = std::make_shared<int>(0);
         for (int i = 0; i < kClients; ++i) {
             const std::size_t size_bytes = i == 0 ? 300'000 : 128 + static_cast<std::size_t>(i);
-            clients.scope.spawn(client, Anchor(clients), SocketAddress{.ip = "127.0.0.1", .port = port},
-                                kRounds, size_bytes, finished);
+            clients.scope.spawn(client, Anchor(clients),
+                                SocketAddress{.ip = "127.0.0.1", .port = port}, kRounds, size_bytes,
+                                finished);
         }
         EXPECT_TRUE(clients.run_to_end(60 * kSecond));
         EXPECT_EQ(*finished, kClients);

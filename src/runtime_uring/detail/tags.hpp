@@ -1,5 +1,5 @@
-// What user_data of a completion means: small numbers are ours, everything else is the address of an
-// IoOp with its kind in the three low bits.
+// What user_data of a completion means: small numbers are ours, everything else is the address of
+// an IoOp with its kind in the three low bits.
 #pragma once
 
 #include <cstdint>
