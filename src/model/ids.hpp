@@ -1,8 +1,8 @@
 // Domain identifiers and their limits, and the packing of stream, topic and partition into one key.
 //
-// Numeric ids are 0-based slots: a stream in the node, a topic in its stream, a partition in its topic,
-// a group in its topic (groups are never reused). A freed slot is reused, so an id alone does not name one
-// life of a resource; see galgo::Incarnation. All pure, any thread.
+// Numeric ids are 0-based slots: a stream in the node, a topic in its stream, a partition in its
+// topic, a group in its topic (groups are never reused). A freed slot is reused, so an id alone
+// does not name one life of a resource; see galgo::Incarnation. All pure, any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ inline constexpr UserId kNoUserId{0xFFFF'FFFF};
 
 // wire: iggy_common 0.11.0 and the reference server's admission.
 inline constexpr std::uint32_t kStreamCountMax = 1U << 20U;
-inline constexpr std::uint32_t kTopicCountMax = 4096;          ///< per stream
-inline constexpr std::uint32_t kPartitionIdMax = 1'000'000;    ///< exclusive: ids are below it
+inline constexpr std::uint32_t kTopicCountMax = 4096;        ///< per stream
+inline constexpr std::uint32_t kPartitionIdMax = 1'000'000;  ///< exclusive: ids are below it
 inline constexpr std::uint32_t kPartitionsPerRequestMax = 1000;
 inline constexpr std::uint32_t kNameSizeMax = 255;
 inline constexpr std::uint32_t kUsernameSizeMin = 3;
@@ -52,15 +52,16 @@ inline constexpr unsigned kPartitionKeyStreamShift = 32;
 static_assert(kPartitionIdMax <= 1U << kPartitionKeyTopicShift);
 static_assert(kTopicCountMax == 1U << (kPartitionKeyStreamShift - kPartitionKeyTopicShift));
 
-/// stream << 32 | topic << 20 | partition. Ids outside their limits are a programmer error: an id from a
-/// request was looked up before it got here.
+/// stream << 32 | topic << 20 | partition. Ids outside their limits are a programmer error: an id
+/// from a request was looked up before it got here.
 [[nodiscard]] constexpr PartitionKey pack_partition_key(StreamId stream, TopicId topic,
                                                         PartitionId partition) noexcept {
     GALGO_CHECK(stream.value() < kStreamCountMax);
     GALGO_CHECK(topic.value() < kTopicCountMax);
     GALGO_CHECK(partition.value() < kPartitionIdMax);
     return PartitionKey(std::uint64_t{stream.value()} << kPartitionKeyStreamShift |
-                        std::uint64_t{topic.value()} << kPartitionKeyTopicShift | partition.value());
+                        std::uint64_t{topic.value()} << kPartitionKeyTopicShift |
+                        partition.value());
 }
 
 [[nodiscard]] constexpr PartitionAddress unpack_partition_key(PartitionKey key) noexcept {

@@ -29,9 +29,12 @@ TEST(PartitionKeyTest, PacksTheVectorsOfTheReference) {
 }
 
 TEST(PartitionKeyTest, RefusesIdsOutOfRange) {
-    EXPECT_DEATH((void)pack_partition_key(StreamId(kStreamCountMax), TopicId(0), PartitionId(0)), "");
-    EXPECT_DEATH((void)pack_partition_key(StreamId(0), TopicId(kTopicCountMax), PartitionId(0)), "");
-    EXPECT_DEATH((void)pack_partition_key(StreamId(0), TopicId(0), PartitionId(kPartitionIdMax)), "");
+    EXPECT_DEATH((void)pack_partition_key(StreamId(kStreamCountMax), TopicId(0), PartitionId(0)),
+                 "");
+    EXPECT_DEATH((void)pack_partition_key(StreamId(0), TopicId(kTopicCountMax), PartitionId(0)),
+                 "");
+    EXPECT_DEATH((void)pack_partition_key(StreamId(0), TopicId(0), PartitionId(kPartitionIdMax)),
+                 "");
 }
 
 TEST(ByteSizeTest, AcceptsBothFamiliesOfUnits) {
@@ -47,8 +50,9 @@ TEST(ByteSizeTest, AcceptsBothFamiliesOfUnits) {
 }
 
 TEST(ByteSizeTest, RefusesNonsense) {
-    for (const char* text : {"", " ", "GiB", "1 XB", "-1", "1.", ".5", "1 GiB x", "1 1", "1.5.5",
-                             "18446744073709551616", "16384 PiB", "99999999999999999999999999999999999999999"}) {
+    for (const char* text :
+         {"", " ", "GiB", "1 XB", "-1", "1.", ".5", "1 GiB x", "1 1", "1.5.5",
+          "18446744073709551616", "16384 PiB", "99999999999999999999999999999999999999999"}) {
         EXPECT_EQ(parse_byte_size(text).error().code, ErrorCode::kInvalidSizeBytes) << text;
     }
 }
@@ -87,8 +91,8 @@ TEST(Utf8Test, FollowsTheStandard) {
     EXPECT_TRUE(is_valid_utf8("\xF0\x9F\x98\x80"));
     EXPECT_TRUE(is_valid_utf8("\xED\x9F\xBF\xEE\x80\x80\xF4\x8F\xBF\xBF"));
     for (const char* text : {"\x80", "\xC0\x80", "\xC1\xBF", "\xC3", "\xE0\x9F\xBF", "\xED\xA0\x80",
-                             "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "abcdefgh\xFF",
-                             "\xE2\x82", "\xE2\x28\xA1"}) {
+                             "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
+                             "abcdefgh\xFF", "\xE2\x82", "\xE2\x28\xA1"}) {
         EXPECT_FALSE(is_valid_utf8(text));
     }
 }

@@ -112,7 +112,8 @@ bool allows(const Permissions& permissions, Rule rule, StreamId stream, TopicId 
     if (on_stream == nullptr) {
         return false;
     }
-    return allows_on_stream(*on_stream, rule) || allows_on_topic(find_topic(*on_stream, topic), rule);
+    return allows_on_stream(*on_stream, rule) ||
+           allows_on_topic(find_topic(*on_stream, topic), rule);
 }
 
 }  // namespace galgo::model

@@ -1,6 +1,7 @@
 // Rights of a user, and the rules that tell which bits allow which kind of request. Three levels:
-// global, one stream, one topic; any one bit of a rule suffices. A user without a Permissions record has
-// no rights; root passes before the rules are asked. Pure; the caller resolves ids first.
+// global, one stream, one topic; any one bit of a rule suffices. A user without a Permissions
+// record has no rights; root passes before the rules are asked. Pure; the caller resolves ids
+// first.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +67,7 @@ enum class Rule : std::uint8_t {
     kStreamRead,     ///< one stream
     kStreamsManage,  ///< create a stream
     kStreamManage,
-    kTopicsRead,    ///< list of the topics of a stream
+    kTopicsRead,  ///< list of the topics of a stream
     kTopicRead,
     kTopicsManage,  ///< create a topic in a stream
     kTopicManage,
@@ -74,8 +75,8 @@ enum class Rule : std::uint8_t {
     kTopicSend,
 };
 
-/// Does a holder of `permissions` pass `rule`? The stream counts for rules at stream and topic level, the
-/// topic for rules at topic level; the others ignore them.
+/// Does a holder of `permissions` pass `rule`? The stream counts for rules at stream and topic
+/// level, the topic for rules at topic level; the others ignore them.
 [[nodiscard]] bool allows(const Permissions& permissions, Rule rule, StreamId stream = StreamId{},
                           TopicId topic = TopicId{}) noexcept;
 

@@ -1,4 +1,5 @@
-// Text tools; the UTF-8 check has a fast path of eight ASCII bytes at a time, because names are ASCII.
+// Text tools; the UTF-8 check has a fast path of eight ASCII bytes at a time, because names are
+// ASCII.
 #include "model/text.hpp"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The resolved options of a topic: plain values that metadata stores and partitions obey. How they travel and
-// which values are accepted is wire/topic_catalog.hpp.
+// The resolved options of a topic: plain values that metadata stores and partitions obey. How they
+// travel and which values are accepted is wire/topic_catalog.hpp.
 #pragma once
 
 #include <cstdint>

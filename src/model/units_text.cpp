@@ -1,5 +1,5 @@
-// Parsers of sizes and durations. Fractions are carried as an integer and a power of ten, so that "1.5 GiB"
-// is exact and no floating point rounds a bound.
+// Parsers of sizes and durations. Fractions are carried as an integer and a power of ten, so that
+// "1.5 GiB" is exact and no floating point rounds a bound.
 #include "model/units_text.hpp"
 
 #include <array>
@@ -101,7 +101,9 @@ constexpr std::array kDurationUnits{
     Unit{"years", kNsPerYear},
 };
 
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+constexpr bool is_digit(char c) noexcept {
+    return c >= '0' && c <= '9';
+}
 constexpr bool is_letter(char c) noexcept {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }

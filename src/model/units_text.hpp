@@ -1,6 +1,7 @@
 // Sizes and durations as people write them, in configuration files and topic options.
 //   size      "4096", "1 GiB", "1.5MB", "64 mib": decimal units are powers of 1000, binary of 1024
-//   duration  "500ms", "1 h 30 m", "7 days", "1h30m"; a bare number has no unit and is refused, but for 0
+//   duration  "500ms", "1 h 30 m", "7 days", "1h30m"; a bare number has no unit and is refused, but
+//   for 0
 // Letter case does not matter, so "M" is a minute. Results that do not fit 64 bits are refused.
 // Pure, no allocation.
 #pragma once

@@ -17,7 +17,8 @@ constexpr std::size_t kBatchLengthAt = 32;
 constexpr std::size_t kBatchChecksumAt = 40;
 constexpr std::size_t kMessageCountAt = 48;
 constexpr std::size_t kBatchReservedAt = 52;
-static_assert(kBatchReservedAt == kMessageCountAt + 4 && kBatchReservedAt + 204 == kBatchHeaderSize);
+static_assert(kBatchReservedAt == kMessageCountAt + 4 &&
+              kBatchReservedAt + 204 == kBatchHeaderSize);
 
 constexpr std::size_t kFrameChecksumAt = 0;
 constexpr std::size_t kMessageIdAt = 8;
@@ -45,7 +46,8 @@ std::array<std::byte, kDigestPrefixSize> digest_prefix(const BatchHeader& header
     return prefix;
 }
 
-/// One pass without an early exit, which the compiler turns into wide instructions: the bytes are zero but in an attack.
+/// One pass without an early exit, which the compiler turns into wide instructions: the bytes are
+/// zero but in an attack.
 bool reserved_is_zero(ConstBytes header) noexcept {
     static_assert((kBatchHeaderSize - kBatchReservedAt - 4) % sizeof(std::uint64_t) == 0);
     std::uint64_t any = load<std::uint32_t>(header, kBatchReservedAt);
@@ -77,7 +79,8 @@ inline FrameCheck check_frame(ConstBytes rest) noexcept {
     return {.size = size};
 }
 
-/// Feeds frame checksums to the batch hash in blocks: one call for 8 bytes costs more than hashing them.
+/// Feeds frame checksums to the batch hash in blocks: one call for 8 bytes costs more than hashing
+/// them.
 class ChecksumFeed {
  public:
     explicit ChecksumFeed(crypto::Xxh3Stream& hash) noexcept : hash_(hash) {}
@@ -105,14 +108,13 @@ Result<BatchHeader> decode_batch_header(ConstBytes bytes) noexcept {
     if (bytes.size() < kBatchHeaderSize) {
         return fail(ErrorCode::kInvalidCommand);
     }
-    const BatchHeader header{
-        .partition_id = load<std::uint64_t>(bytes, kPartitionIdAt),
-        .base_offset = load<std::uint64_t>(bytes, kBaseOffsetAt),
-        .base_timestamp_us = load<std::uint64_t>(bytes, kBaseTimestampAt),
-        .origin_timestamp_us = load<std::uint64_t>(bytes, kOriginTimestampAt),
-        .batch_length = load<std::uint64_t>(bytes, kBatchLengthAt),
-        .batch_checksum = load<std::uint64_t>(bytes, kBatchChecksumAt),
-        .message_count = load<std::uint32_t>(bytes, kMessageCountAt)};
+    const BatchHeader header{.partition_id = load<std::uint64_t>(bytes, kPartitionIdAt),
+                             .base_offset = load<std::uint64_t>(bytes, kBaseOffsetAt),
+                             .base_timestamp_us = load<std::uint64_t>(bytes, kBaseTimestampAt),
+                             .origin_timestamp_us = load<std::uint64_t>(bytes, kOriginTimestampAt),
+                             .batch_length = load<std::uint64_t>(bytes, kBatchLengthAt),
+                             .batch_checksum = load<std::uint64_t>(bytes, kBatchChecksumAt),
+                             .message_count = load<std::uint32_t>(bytes, kMessageCountAt)};
     if (header.message_count == 0 || header.batch_length < kBatchHeaderSize ||
         header.frames_size() / kFrameHeaderSize < header.message_count) {
         return fail(ErrorCode::kInvalidCommand);
@@ -150,8 +152,7 @@ Result<MessageView> FrameCursor::next() noexcept {
                        .offset_delta = load<std::uint32_t>(rest, kOffsetDeltaAt),
                        .timestamp_delta_us = load<std::uint32_t>(rest, kTimestampDeltaAt),
                        .payload = rest.subspan(kFrameHeaderSize, payload_size),
-                       .user_headers =
-                           rest.subspan(kFrameHeaderSize + payload_size, headers_size),
+                       .user_headers = rest.subspan(kFrameHeaderSize + payload_size, headers_size),
                        .frame = rest.first(frame_size)};
 }
 
@@ -299,8 +300,7 @@ BatchHeader stamp_batch(MutableBytes batch, const BatchStamp& stamp) noexcept {
 Result<BatchSlice> slice_batch(ConstBytes batch, MessageRange range) noexcept {
     GALGO_TRY_ASSIGN(BatchHeader header, decode_batch_header(batch));
     if (header.batch_length > batch.size() || range.count == 0 ||
-        range.first >= header.message_count ||
-        range.count > header.message_count - range.first) {
+        range.first >= header.message_count || range.count > header.message_count - range.first) {
         return fail(ErrorCode::kInvalidCommand);
     }
     BatchSlice slice;

@@ -1,21 +1,22 @@
-// The message batch: the unit that producers send, partitions store and polls return, in one layout throughout.
+// The message batch: the unit that producers send, partitions store and polls return, in one layout
+// throughout.
 //
 //   header, 256 bytes                                frame, 48 bytes and data
-//     0 partition_id u64      stamped                   0 checksum u64: XXH3-64 of frame bytes 8..end
-//     8 base_offset u64       stamped                   8 id u128
-//    16 base_timestamp u64 us stamped                  24 offset_delta u32: index in the batch as produced
-//    24 origin_timestamp u64 us                        28 timestamp_delta u32 us, against origin_timestamp
-//    32 batch_length u64: header and frames            32 user_headers_length u32
+//     0 partition_id u64      stamped                   0 checksum u64: XXH3-64 of frame
+//     bytes 8..end 8 base_offset u64       stamped                   8 id u128
+//    16 base_timestamp u64 us stamped                  24 offset_delta u32: index in the batch as
+//    produced 24 origin_timestamp u64 us                        28 timestamp_delta u32 us, against
+//    origin_timestamp 32 batch_length u64: header and frames            32 user_headers_length u32
 //    40 batch_checksum u64    recomputed               36 payload_length u32
 //    48 message_count u32                              40 reserved u64, 0
 //    52 reserved, 0                                    48 payload, then user headers
 //
-// Frames are packed and tile batch_length - 256 exactly. The batch checksum is XXH3-64 of the first six header
-// fields but itself (44 bytes, in the order above, with message_count last) followed by the checksum of every frame:
-// so stamping rehashes 8 bytes a message and never a payload. Frames are not changed after the producer.
-// A slice (part of a stored batch, in a poll reply) keeps the three stamped fields, so its first offset_delta may
-// be above 0. offset = base_offset + offset_delta.
-// Pure; no allocation but in BatchBuilder. wire: iggy_binary_protocol 0.11.0.
+// Frames are packed and tile batch_length - 256 exactly. The batch checksum is XXH3-64 of the first
+// six header fields but itself (44 bytes, in the order above, with message_count last) followed by
+// the checksum of every frame: so stamping rehashes 8 bytes a message and never a payload. Frames
+// are not changed after the producer. A slice (part of a stored batch, in a poll reply) keeps the
+// three stamped fields, so its first offset_delta may be above 0. offset = base_offset +
+// offset_delta. Pure; no allocation but in BatchBuilder. wire: iggy_binary_protocol 0.11.0.
 #pragma once
 
 #include <array>
@@ -52,9 +53,9 @@ struct BatchHeader {
     constexpr bool operator==(const BatchHeader&) const noexcept = default;
 };
 
-/// Decodes the first 256 bytes of `bytes` (which may be shorter or longer than the batch) and checks what the
-/// header says alone: message_count > 0 and batch_length with room for that many frames (kInvalidCommand), reserved
-/// bytes zero (kInvalidReservedField).
+/// Decodes the first 256 bytes of `bytes` (which may be shorter or longer than the batch) and
+/// checks what the header says alone: message_count > 0 and batch_length with room for that many
+/// frames (kInvalidCommand), reserved bytes zero (kInvalidReservedField).
 [[nodiscard]] Result<BatchHeader> decode_batch_header(ConstBytes bytes) noexcept;
 
 /// Writes all 256 bytes of `to`.
@@ -78,8 +79,8 @@ class FrameCursor {
 
     [[nodiscard]] bool at_end() const noexcept { return position_ == frames_.size(); }
     [[nodiscard]] std::size_t position() const noexcept { return position_; }
-    /// The frame at the cursor, which moves behind it. Errors: kInvalidCommand (it leaves the range, or the cursor
-    /// is at the end), kInvalidReservedField; the cursor stays.
+    /// The frame at the cursor, which moves behind it. Errors: kInvalidCommand (it leaves the
+    /// range, or the cursor is at the end), kInvalidReservedField; the cursor stays.
     [[nodiscard]] Result<MessageView> next() noexcept;
 
  private:
@@ -92,17 +93,18 @@ enum class OffsetDeltas : std::uint8_t {
     kContiguous,  ///< n, n + 1...: a slice
 };
 
-/// Checks a batch completely: layout, offset deltas, every frame checksum, the batch checksum. In steps, so that
-/// the caller may yield between them. `batch` is borrowed from begin() to the last step().
-/// Errors: kInvalidCommand (layout), kInvalidReservedField, kInvalidMessageChecksum, kInvalidBatchChecksum.
+/// Checks a batch completely: layout, offset deltas, every frame checksum, the batch checksum. In
+/// steps, so that the caller may yield between them. `batch` is borrowed from begin() to the last
+/// step(). Errors: kInvalidCommand (layout), kInvalidReservedField, kInvalidMessageChecksum,
+/// kInvalidBatchChecksum.
 class BatchValidator {
  public:
     /// Checks the header and that `batch` has exactly batch_length bytes.
     [[nodiscard]] static Result<BatchValidator> begin(
         ConstBytes batch, OffsetDeltas deltas = OffsetDeltas::kFromZero) noexcept;
 
-    /// Hashes about `bytes_max` bytes more (at least one byte). True when the batch is valid and done; an error
-    /// ends the validator. Between calls the bytes must not change.
+    /// Hashes about `bytes_max` bytes more (at least one byte). True when the batch is valid and
+    /// done; an error ends the validator. Between calls the bytes must not change.
     [[nodiscard]] Result<bool> step(std::size_t bytes_max) noexcept;
 
     [[nodiscard]] const BatchHeader& header() const noexcept { return header_; }
@@ -118,8 +120,8 @@ class BatchValidator {
     std::uint32_t frames_done_ = 0;
     std::uint32_t delta_next_ = 0;
     crypto::Xxh3Stream batch_hash_;
-    // The frame that is being hashed: what is left of it, and its checksum as the producer wrote it. A large frame
-    // takes several steps and then has a hash of its own.
+    // The frame that is being hashed: what is left of it, and its checksum as the producer wrote
+    // it. A large frame takes several steps and then has a hash of its own.
     ConstBytes frame_rest_;
     std::uint64_t frame_checksum_ = 0;
     std::optional<crypto::Xxh3Stream> frame_hash_;
@@ -128,7 +130,8 @@ class BatchValidator {
 /// A checked batch. Borrows its bytes.
 class BatchView {
  public:
-    /// Checks everything at once (see BatchValidator for errors); for short batches, tests and tools.
+    /// Checks everything at once (see BatchValidator for errors); for short batches, tests and
+    /// tools.
     [[nodiscard]] static Result<BatchView> validate(
         ConstBytes batch, OffsetDeltas deltas = OffsetDeltas::kFromZero) noexcept;
 
@@ -144,8 +147,8 @@ class BatchView {
     BatchHeader header_;
 };
 
-/// XXH3-64 over the header fields and the checksums of the frames, which must tile `frames` in the number of
-/// message_count. Error: kInvalidCommand, kInvalidReservedField.
+/// XXH3-64 over the header fields and the checksums of the frames, which must tile `frames` in the
+/// number of message_count. Error: kInvalidCommand, kInvalidReservedField.
 [[nodiscard]] Result<std::uint64_t> batch_checksum(const BatchHeader& header,
                                                    ConstBytes frames) noexcept;
 
@@ -155,14 +158,15 @@ struct BatchStamp {
     Timestamp base_timestamp;  ///< broker time of the whole batch, microseconds
 };
 
-/// Writes `stamp` and the new checksum into the header of a batch that was validated before (a bad layout is a
-/// programmer error). `header` is the first 256 bytes, `frames` the rest; they need not be adjacent.
-/// Returns the header as it now stands.
+/// Writes `stamp` and the new checksum into the header of a batch that was validated before (a bad
+/// layout is a programmer error). `header` is the first 256 bytes, `frames` the rest; they need not
+/// be adjacent. Returns the header as it now stands.
 BatchHeader stamp_batch(MutableBytes header, ConstBytes frames, const BatchStamp& stamp) noexcept;
 /// The same for a batch in one piece.
 BatchHeader stamp_batch(MutableBytes batch, const BatchStamp& stamp) noexcept;
 
-/// Part of a batch: a header of its own and the byte range of its frames in the batch it was cut from.
+/// Part of a batch: a header of its own and the byte range of its frames in the batch it was cut
+/// from.
 struct BatchSlice {
     std::array<std::byte, kBatchHeaderSize> header;
     std::size_t begin = 0;  ///< from the start of the batch, so at least 256
@@ -177,14 +181,16 @@ struct MessageRange {
     std::uint32_t count = 0;  ///< at least 1
 };
 
-/// Cuts `range` out of a stored batch. The whole range keeps the header bytes as they are. Walks headers of frames
-/// only. Errors: kInvalidCommand, kInvalidReservedField (bytes that are no batch, a range outside of it).
+/// Cuts `range` out of a stored batch. The whole range keeps the header bytes as they are. Walks
+/// headers of frames only. Errors: kInvalidCommand, kInvalidReservedField (bytes that are no batch,
+/// a range outside of it).
 [[nodiscard]] Result<BatchSlice> slice_batch(ConstBytes batch, MessageRange range) noexcept;
 
 /// A message to be put into a batch.
 struct MessageInput {
     u128 id = 0;
-    std::uint64_t timestamp_us = 0;  ///< not before the origin timestamp, at most 2^32 - 1 us behind it
+    std::uint64_t timestamp_us =
+        0;  ///< not before the origin timestamp, at most 2^32 - 1 us behind it
     ConstBytes payload;
     ConstBytes user_headers;
 };

@@ -56,10 +56,8 @@ TEST(BatchTest, SendBodyGolden) {
     builder.reset(kOrigin);
     builder.add({.id = 1, .timestamp_us = kOrigin, .payload = as_bytes("hello")});
     const std::vector<std::byte> headers = from_hex("02 01000000 6b 0b 04000000 07000000");
-    builder.add({.id = 2,
-                 .timestamp_us = kOrigin + 5,
-                 .payload = as_bytes("hi"),
-                 .user_headers = headers});
+    builder.add(
+        {.id = 2, .timestamp_us = kOrigin + 5, .payload = as_bytes("hi"), .user_headers = headers});
     ByteWriter writer;
     SendMessagesRequest{.stream = Identifier::numbered(0),
                         .topic = Identifier::numbered(0),
@@ -110,9 +108,8 @@ TEST(BatchTest, StampGoldenAndPollReply) {
     EXPECT_EQ(error_of(batch), ErrorCode::kOk);
 
     ByteWriter reply;
-    reply.put_bytes(poll_prefix({.partition = model::PartitionId(0),
-                                 .current_offset = Offset(43),
-                                 .messages_count = 2}));
+    reply.put_bytes(poll_prefix(
+        {.partition = model::PartitionId(0), .current_offset = Offset(43), .messages_count = 2}));
     reply.put_bytes(batch);
     ASSERT_EQ(reply.size(), 390U);
     EXPECT_EQ(to_hex(reply.bytes().first(0x44)),
@@ -121,7 +118,8 @@ TEST(BatchTest, StampGoldenAndPollReply) {
                               "a0 c6 1f 18 24 0a 06 00 00 40 1e 18 24 0a 06 00"
                               "76 01 00 00 00 00 00 00 5d 95 0e 0e b1 8a 19 4a"
                               "02 00 00 00")));
-    EXPECT_EQ(to_hex(reply.bytes().subspan(0x110)), to_hex(ConstBytes(golden_batch()).subspan(256)));
+    EXPECT_EQ(to_hex(reply.bytes().subspan(0x110)),
+              to_hex(ConstBytes(golden_batch()).subspan(256)));
 
     auto reader = PollReplyReader::begin(reply.bytes());
     ASSERT_TRUE(reader.has_value());
@@ -172,10 +170,12 @@ TEST(BatchTest, SliceGolden) {
 
 TEST(BatchTest, RecordOfAReferenceRunIsValid) {
     Golden record(306);
-    record.row(0, "0000000000000000 0000000000000000 0ad44cd06f610600 02d44cd06f610600"
-                  "3201000000000000 f28de351de916334 01000000");
-    record.row(256, "2aaf8e232760796c 69a44bf7b6914a41bd007191f9e8c27b 00000000 00000000"
-                    "00000000 02000000 0000000000000000 6d30");
+    record.row(0,
+               "0000000000000000 0000000000000000 0ad44cd06f610600 02d44cd06f610600"
+               "3201000000000000 f28de351de916334 01000000");
+    record.row(256,
+               "2aaf8e232760796c 69a44bf7b6914a41bd007191f9e8c27b 00000000 00000000"
+               "00000000 02000000 0000000000000000 6d30");
     const auto view = BatchView::validate(record.bytes());
     ASSERT_TRUE(view.has_value());
     EXPECT_EQ(view->header().batch_checksum, 3775021296709242354U);
@@ -232,7 +232,8 @@ TEST(BatchTest, EveryFlippedBitIsNoticed) {
 TEST(BatchTest, StepsComeToTheSameVerdict) {
     for (const std::vector<std::byte>& batch :
          {batch_of(1000, 100), batch_of(3, 1'000'000), batch_of(1, 0), golden_batch()}) {
-        for (const std::size_t step : {std::size_t{1000}, std::size_t{65'536}, std::size_t{1} << 30U}) {
+        for (const std::size_t step :
+             {std::size_t{1000}, std::size_t{65'536}, std::size_t{1} << 30U}) {
             auto validator = BatchValidator::begin(batch);
             ASSERT_TRUE(validator.has_value());
             std::size_t steps = 1;

@@ -1,7 +1,7 @@
-// The enumerations of the client protocol: frame kinds, operations, eviction reasons, command codes.
-// Values are the numbers on the wire. A value read from bytes may be none of the enumerators; ask
-// is_known_operation and find_command (wire/command_table.hpp) before you switch over it.
-// wire: iggy_binary_protocol 0.11.0.
+// The enumerations of the client protocol: frame kinds, operations, eviction reasons, command
+// codes. Values are the numbers on the wire. A value read from bytes may be none of the
+// enumerators; ask is_known_operation and find_command (wire/command_table.hpp) before you switch
+// over it. wire: iggy_binary_protocol 0.11.0.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ enum class Command : std::uint8_t {
     kEviction = 13,
 };
 
-/// What a frame asks for; decides the plane that serves it and whether the reply has a result section.
+/// What a frame asks for; decides the plane that serves it and whether the reply has a result
+/// section.
 enum class Operation : std::uint8_t {
     kNone = 0,
     kRegister = 1,
@@ -79,31 +80,32 @@ enum class Operation : std::uint8_t {
     return value >= 160 && value <= 162;
 }
 
-/// Does the client strip a result section from a successful reply of this operation? For kRegister it
-/// does whenever the body is not empty, which is always so for a login.
+/// Does the client strip a result section from a successful reply of this operation? For kRegister
+/// it does whenever the body is not empty, which is always so for a login.
 [[nodiscard]] constexpr bool is_result_framed(Operation operation) noexcept {
     return operation == Operation::kRegister || is_metadata_operation(operation) ||
            operation == Operation::kStoreConsumerOffset ||
            operation == Operation::kDeleteConsumerOffset;
 }
 
-/// Why a client is told that its session is over or was never made. Comments: the error it raises there.
+/// Why a client is told that its session is over or was never made. Comments: the error it raises
+/// there.
 enum class EvictionReason : std::uint8_t {
-    kNoSession = 1,                 ///< 40
-    kClientReleaseTooLow = 2,       ///< 3, never sent
-    kClientReleaseTooHigh = 3,      ///< 3, never sent
-    kInvalidRequestOperation = 4,   ///< 3
-    kInvalidRequestBody = 5,        ///< 3
-    kInvalidRequestBodySize = 6,    ///< 3
-    kSessionTooLow = 7,             ///< 40
-    kSessionReleaseMismatch = 8,    ///< 40, never sent
-    kInvalidCredentials = 9,        ///< 42
-    kInvalidToken = 10,             ///< 53
-    kUserInactive = 11,             ///< 40
-    kSessionError = 12,             ///< 40
-    kStaleClient = 13,              ///< 30
-    kIncompatibleProtocol = 14,     ///< 14003
-    kMalformedLogin = 15,           ///< 4
+    kNoSession = 1,                ///< 40
+    kClientReleaseTooLow = 2,      ///< 3, never sent
+    kClientReleaseTooHigh = 3,     ///< 3, never sent
+    kInvalidRequestOperation = 4,  ///< 3
+    kInvalidRequestBody = 5,       ///< 3
+    kInvalidRequestBodySize = 6,   ///< 3
+    kSessionTooLow = 7,            ///< 40
+    kSessionReleaseMismatch = 8,   ///< 40, never sent
+    kInvalidCredentials = 9,       ///< 42
+    kInvalidToken = 10,            ///< 53
+    kUserInactive = 11,            ///< 40
+    kSessionError = 12,            ///< 40
+    kStaleClient = 13,             ///< 30
+    kIncompatibleProtocol = 14,    ///< 14003
+    kMalformedLogin = 15,          ///< 4
 };
 
 enum class CommandCode : std::uint32_t {

@@ -108,8 +108,8 @@ inline constexpr const auto& kCommandTable = detail::kCommandRows;
     return found != kCommandTable.end() && found->code == code ? &*found : nullptr;
 }
 
-/// The row of a replicated operation, nullptr for kNonReplicated, for internal and unknown ones. kRegister
-/// gives the row of the login with password.
+/// The row of a replicated operation, nullptr for kNonReplicated, for internal and unknown ones.
+/// kRegister gives the row of the login with password.
 [[nodiscard]] constexpr const CommandRow* find_command(Operation operation) noexcept {
     if (operation == Operation::kNonReplicated) {
         return nullptr;

@@ -1,8 +1,9 @@
 // The 256-byte frame headers that clients and server exchange: request, reply, eviction.
 //
-// A frame is one header and its body; `size` counts both. Bytes 0..61 are common to the three shapes:
-//   0 checksum u128 | 16 checksum_body u128 | 32 cluster u128 | 48 size u32 | 52 view u32 | 56 release u32
-//   60 command u8 | 61 replica u8 | 62 reserved
+// A frame is one header and its body; `size` counts both. Bytes 0..61 are common to the three
+// shapes:
+//   0 checksum u128 | 16 checksum_body u128 | 32 cluster u128 | 48 size u32 | 52 view u32 | 56
+//   release u32 60 command u8 | 61 replica u8 | 62 reserved
 // The shapes from byte 128 on are listed in detail/header_layout.hpp. The two checksums
 // are zero on these frames and nobody verifies them; only `request_checksum` covers a request body.
 // All functions are pure and allocate nothing. wire: iggy_binary_protocol 0.11.0.
@@ -56,16 +57,16 @@ struct RequestHeader {
     }
 };
 
-/// What is wrong with a request header. Only kSize and kCommand say that the stream cannot be read on (close
-/// the connection); after the others the body may be skipped and the next frame read.
+/// What is wrong with a request header. Only kSize and kCommand say that the stream cannot be read
+/// on (close the connection); after the others the body may be skipped and the next frame read.
 enum class HeaderFault : std::uint8_t {
     kNone,
-    kSize,               ///< below 256 or above the bound
-    kCommand,            ///< not a request
+    kSize,     ///< below 256 or above the bound
+    kCommand,  ///< not a request
     kUnknownOperation,
     kInternalOperation,  ///< 64..68, which no client may send
     kClientZero,
-    kSessionOrRequest,   ///< Register with a session or number, or another write without
+    kSessionOrRequest,  ///< Register with a session or number, or another write without
 };
 
 struct DecodedRequestHeader {
@@ -73,7 +74,8 @@ struct DecodedRequestHeader {
     HeaderFault fault = HeaderFault::kNone;
 };
 
-/// Decodes and checks. `bytes` has exactly kHeaderSize bytes; `max_frame_bytes` bounds the whole frame.
+/// Decodes and checks. `bytes` has exactly kHeaderSize bytes; `max_frame_bytes` bounds the whole
+/// frame.
 [[nodiscard]] DecodedRequestHeader decode_request_header(ConstBytes bytes,
                                                          std::uint32_t max_frame_bytes) noexcept;
 

@@ -68,7 +68,8 @@ TEST(RequestHeaderTest, LoginGolden) {
     ASSERT_TRUE(login.has_value());
     EXPECT_EQ(login->prefix.sdk_name, "rust-sdk");
     EXPECT_EQ(login->username, "iggy");
-    // A password body is no token body by accident: "iggy" is the token, then the context length is nonsense.
+    // A password body is no token body by accident: "iggy" is the token, then the context length is
+    // nonsense.
     EXPECT_FALSE(TokenLoginRequest::decode(ConstBytes(frame).subspan(kHeaderSize)).has_value());
 }
 
@@ -87,21 +88,19 @@ TEST(RequestHeaderTest, TokenBodyIsNoPasswordBody) {
 }
 
 TEST(RequestHeaderTest, PingGolden) {
-    const std::vector<std::byte> frame =
-        request_frame({.operation = Operation::kNonReplicated,
-                       .code = CommandCode::kPing,
-                       .client = kClient,
-                       .session = SessionId(2),
-                       .request = RequestNumber(1)},
-                      {});
-    EXPECT_EQ(to_hex(frame),
-              Golden(256)
-                  .row(0x30, "00 01 00 00 00 00 00 00 00 00 00 00 05 00 00 00")
-                  .row(0x80, kClientRow)
-                  .row(0xa0, "00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00")
-                  .row(0xb0, "02 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")
-                  .row(0xc0, "00 00 00 00 01 00 00 00 00 00 00 00 00 00 00 00")
-                  .hex());
+    const std::vector<std::byte> frame = request_frame({.operation = Operation::kNonReplicated,
+                                                        .code = CommandCode::kPing,
+                                                        .client = kClient,
+                                                        .session = SessionId(2),
+                                                        .request = RequestNumber(1)},
+                                                       {});
+    EXPECT_EQ(to_hex(frame), Golden(256)
+                                 .row(0x30, "00 01 00 00 00 00 00 00 00 00 00 00 05 00 00 00")
+                                 .row(0x80, kClientRow)
+                                 .row(0xa0, "00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00")
+                                 .row(0xb0, "02 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")
+                                 .row(0xc0, "00 00 00 00 01 00 00 00 00 00 00 00 00 00 00 00")
+                                 .hex());
     const DecodedRequestHeader decoded = decode_request_header(frame, kMaxFrameBytesDefault);
     EXPECT_EQ(decoded.fault, HeaderFault::kNone);
     EXPECT_EQ(decoded.header.code, CommandCode::kPing);
@@ -179,16 +178,15 @@ TEST(ReplyHeaderTest, LoginReplyGolden) {
     std::vector<std::byte> frame(kHeaderSize);
     encode_reply_header(frame, header);
     frame.insert(frame.end(), body.bytes().begin(), body.bytes().end());
-    EXPECT_EQ(to_hex(frame),
-              Golden(283)
-                  .row(0x30, "1b 01 00 00 00 00 00 00 00 00 00 00 08 00 00 00")
-                  .row(0x80, "95 80 3f 2a 3c 20 de 8f 00 00 00 00 00 00 00 00")
-                  .row(0xa0, kClientRow)
-                  .row(0xb0, "02 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")
-                  .row(0xd0, "01 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00")
-                  .row(0x100, "00 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")
-                  .row(0x110, "00 2c 00 00 06 30 2e 31 31 2e 30")
-                  .hex());
+    EXPECT_EQ(to_hex(frame), Golden(283)
+                                 .row(0x30, "1b 01 00 00 00 00 00 00 00 00 00 00 08 00 00 00")
+                                 .row(0x80, "95 80 3f 2a 3c 20 de 8f 00 00 00 00 00 00 00 00")
+                                 .row(0xa0, kClientRow)
+                                 .row(0xb0, "02 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")
+                                 .row(0xd0, "01 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00")
+                                 .row(0x100, "00 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")
+                                 .row(0x110, "00 2c 00 00 06 30 2e 31 31 2e 30")
+                                 .hex());
 
     const auto decoded = decode_reply_header(frame);
     ASSERT_TRUE(decoded.has_value());
@@ -237,13 +235,12 @@ TEST(EvictionTest, IncompatibleProtocolGolden) {
                             .reason = EvictionReason::kIncompatibleProtocol,
                             .version_max = kProtocolVersion,
                             .version_min = kProtocolVersionMin});
-    EXPECT_EQ(to_hex(frame),
-              Golden(256)
-                  .row(0x30, "00 01 00 00 00 00 00 00 00 00 00 00 0d 00 00 00")
-                  .row(0x80, kClientRow)
-                  .row(0x90, "00 2c 00 00 00 2c 00 00 00 00 00 00 00 00 00 00")
-                  .row(0xf0, "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 0e")
-                  .hex());
+    EXPECT_EQ(to_hex(frame), Golden(256)
+                                 .row(0x30, "00 01 00 00 00 00 00 00 00 00 00 00 0d 00 00 00")
+                                 .row(0x80, kClientRow)
+                                 .row(0x90, "00 2c 00 00 00 2c 00 00 00 00 00 00 00 00 00 00")
+                                 .row(0xf0, "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 0e")
+                                 .hex());
     const auto decoded = decode_eviction(frame);
     ASSERT_TRUE(decoded.has_value());
     EXPECT_EQ(eviction_error(decoded->reason), ErrorCode::kIncompatibleProtocolVersion);
@@ -293,13 +290,13 @@ TEST(PlacementTest, MatchesTheVectorsOfTheReference) {
         std::array<std::uint16_t, 5> shards;  // of 2, 3, 4, 8, 16
     };
     constexpr std::array<std::uint16_t, 5> kCounts{2, 3, 4, 8, 16};
-    for (const Vector& v : {Vector{0x0, 0x63852afc, {1, 1, 1, 5, 5}},
-                            Vector{0x1, 0x53075d44, {1, 0, 3, 7, 7}},
-                            Vector{0x2, 0xc61fa2f4, {1, 1, 3, 7, 15}},
-                            Vector{0x100000000, 0x3ad85688, {0, 1, 0, 0, 8}},
-                            Vector{0x100000, 0x3af90404, {1, 1, 1, 1, 9}},
-                            Vector{0x70030002a, 0x75ed3ed1, {1, 0, 1, 5, 13}},
-                            Vector{0xfffffffff423f, 0xc7de0406, {0, 1, 2, 6, 14}}}) {
+    for (const Vector& v :
+         {Vector{0x0, 0x63852afc, {1, 1, 1, 5, 5}}, Vector{0x1, 0x53075d44, {1, 0, 3, 7, 7}},
+          Vector{0x2, 0xc61fa2f4, {1, 1, 3, 7, 15}},
+          Vector{0x100000000, 0x3ad85688, {0, 1, 0, 0, 8}},
+          Vector{0x100000, 0x3af90404, {1, 1, 1, 1, 9}},
+          Vector{0x70030002a, 0x75ed3ed1, {1, 0, 1, 5, 13}},
+          Vector{0xfffffffff423f, 0xc7de0406, {0, 1, 2, 6, 14}}}) {
         EXPECT_EQ(partition_hash(PartitionKey(v.key)), v.hash);
         for (std::size_t i = 0; i < kCounts.size(); ++i) {
             EXPECT_EQ(shard_of(PartitionKey(v.key), kCounts[i]).value(), v.shards[i]);

@@ -1,6 +1,5 @@
-// Request bodies of the message path: send, poll, consumer offsets. Same contract as requests.hpp; nothing here
-// allocates.
-// wire: iggy_binary_protocol 0.11.0.
+// Request bodies of the message path: send, poll, consumer offsets. Same contract as requests.hpp;
+// nothing here allocates. wire: iggy_binary_protocol 0.11.0.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +13,10 @@
 
 namespace galgo::wire {
 
-/// SendMessages: u32 length of the metadata, metadata (stream, topic, partitioning, count), one batch to the end.
-/// decode() checks the metadata alone: that its length covers exactly its fields and that the count is not 0.
-/// The batch is BatchValidator's (wire/batch.hpp), which also compares the count.
+/// SendMessages: u32 length of the metadata, metadata (stream, topic, partitioning, count), one
+/// batch to the end. decode() checks the metadata alone: that its length covers exactly its fields
+/// and that the count is not 0. The batch is BatchValidator's (wire/batch.hpp), which also compares
+/// the count.
 struct SendMessagesRequest {
     Identifier stream;
     Identifier topic;
@@ -56,7 +56,7 @@ struct GetConsumerOffsetRequest {
 };
 
 enum class OffsetAck : std::uint8_t {
-    kNone = 0,    ///< may be answered before it is replicated, on a single replica only
+    kNone = 0,  ///< may be answered before it is replicated, on a single replica only
     kQuorum = 1,
 };
 

@@ -1,5 +1,6 @@
-// Parsing and building of option blocks. Duplicate keys are found by sorting views on the stack: 1024 entries
-// of hostile input must not cost a quadratic number of comparisons on the connection's shard.
+// Parsing and building of option blocks. Duplicate keys are found by sorting views on the stack:
+// 1024 entries of hostile input must not cost a quadratic number of comparisons on the connection's
+// shard.
 #include "wire/options.hpp"
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 //
 //   entry  key field, value field        field  kind u8 (not 0), len u32 (1..255), data
 //
-// Keys are of kind string, UTF-8, unique; at most 1024 entries and 100 000 bytes. In requests a block runs to
-// the end of the body, in replies it has a u32 length in front. Input may be in any order; ours is sorted by key.
-// An OptionBlock is a checked view: it borrows its bytes and iterates without failing.
-// wire: iggy_binary_protocol 0.11.0.
+// Keys are of kind string, UTF-8, unique; at most 1024 entries and 100 000 bytes. In requests a
+// block runs to the end of the body, in replies it has a u32 length in front. Input may be in any
+// order; ours is sorted by key. An OptionBlock is a checked view: it borrows its bytes and iterates
+// without failing. wire: iggy_binary_protocol 0.11.0.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@
 
 namespace galgo::wire {
 
-/// Type of an option value (and of a user header). A value may carry a number that is none of these.
+/// Type of an option value (and of a user header). A value may carry a number that is none of
+/// these.
 enum class ValueKind : std::uint8_t {
     kRaw = 1,
     kString = 2,

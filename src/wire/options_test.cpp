@@ -157,9 +157,9 @@ TEST(TopicCatalogTest, AcceptedForms) {
               model::CompressionAlgorithm::kGzip);
     const auto by_code = resolve(kOptionCompression, ValueKind::kUint8, raw(std::uint8_t{2}));
     ASSERT_TRUE(by_code.has_value());
-    EXPECT_EQ(to_hex(by_code->explicit_block),
-              to_hex(resolve(kOptionCompression, ValueKind::kString, as_bytes("gzip"))
-                         ->explicit_block))
+    EXPECT_EQ(
+        to_hex(by_code->explicit_block),
+        to_hex(resolve(kOptionCompression, ValueKind::kString, as_bytes("gzip"))->explicit_block))
         << "accepted values are stored in their canonical form";
     EXPECT_EQ(values_with(kOptionMessageExpiry, "7 days").message_expiry_us, 604'800'000'000U);
     EXPECT_EQ(values_with(kOptionMessageExpiry, "never_expire").message_expiry_us, UINT64_MAX);
@@ -174,8 +174,9 @@ TEST(TopicCatalogTest, AcceptedForms) {
     EXPECT_EQ(values_with(kOptionConsumerOffsetDurability, "persisted").consumer_offset_durability,
               model::Durability::kPersisted);
     EXPECT_EQ(values_with(kOptionMessagesRequiredToSave, "17").messages_required_to_save, 17U);
-    EXPECT_EQ(values_with(kOptionSizeRequiredToSave, "2 MB").size_of_messages_required_to_save_bytes,
-              2'000'000U);
+    EXPECT_EQ(
+        values_with(kOptionSizeRequiredToSave, "2 MB").size_of_messages_required_to_save_bytes,
+        2'000'000U);
     EXPECT_TRUE(values_with(kOptionPreallocateSegments, "true").preallocate_segments);
     EXPECT_TRUE(resolve(kOptionPreallocateSegments, ValueKind::kBool, raw(std::uint8_t{1}))
                     ->values.preallocate_segments);
@@ -224,7 +225,8 @@ TEST(TopicCatalogTest, BoundsAndErrors) {
 
 TEST(TopicCatalogTest, PreallocationIsBounded) {
     const auto preallocate = [](std::uint32_t partitions) {
-        return resolve(kOptionPreallocateSegments, ValueKind::kString, as_bytes("true"), partitions);
+        return resolve(kOptionPreallocateSegments, ValueKind::kString, as_bytes("true"),
+                       partitions);
     };
     EXPECT_TRUE(preallocate(64).has_value());
     EXPECT_EQ(preallocate(65).error().code, ErrorCode::kInvalidOptionValue);

@@ -24,9 +24,9 @@ constexpr std::array kStreamFields{
     &StreamPermissions::manage_stream, &StreamPermissions::read_stream,
     &StreamPermissions::manage_topics, &StreamPermissions::read_topics,
     &StreamPermissions::poll_messages, &StreamPermissions::send_messages};
-constexpr std::array kTopicFields{
-    &TopicPermissions::manage_topic, &TopicPermissions::read_topic,
-    &TopicPermissions::poll_messages, &TopicPermissions::send_messages};
+constexpr std::array kTopicFields{&TopicPermissions::manage_topic, &TopicPermissions::read_topic,
+                                  &TopicPermissions::poll_messages,
+                                  &TopicPermissions::send_messages};
 
 template <class T, class Fields>
 void read_bits(FieldReader& reader, T& to, const Fields& fields) noexcept {

@@ -11,7 +11,8 @@
 
 namespace galgo::wire {
 
-/// `bytes` must be consumed exactly. Of an id given twice the last one counts. Error: kInvalidCommand.
+/// `bytes` must be consumed exactly. Of an id given twice the last one counts. Error:
+/// kInvalidCommand.
 [[nodiscard]] Result<model::Permissions> decode_permissions(ConstBytes bytes);
 
 void put_permissions(ByteWriter& to, const model::Permissions& permissions);

@@ -1,5 +1,5 @@
-// Which shard of this process owns a partition. A pure function of the key and the shard count: nothing on disk
-// depends on it, so the count may change from one start to the next.
+// Which shard of this process owns a partition. A pure function of the key and the shard count:
+// nothing on disk depends on it, so the count may change from one start to the next.
 #pragma once
 
 #include <cstdint>

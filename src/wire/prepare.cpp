@@ -1,4 +1,5 @@
-// Codec of log entry headers. Reserved bytes are covered by the checksum, so a later version may use them.
+// Codec of log entry headers. Reserved bytes are covered by the checksum, so a later version may
+// use them.
 #include "wire/prepare.hpp"
 
 #include <algorithm>

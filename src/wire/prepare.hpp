@@ -1,5 +1,6 @@
-// Our own header in front of an entry of a replicated log: what was asked, by whom, at which position. Never on
-// the client protocol. 256 bytes, so that an entry is header + body like every other frame.
+// Our own header in front of an entry of a replicated log: what was asked, by whom, at which
+// position. Never on the client protocol. 256 bytes, so that an entry is header + body like every
+// other frame.
 //
 //     0 checksum u64: XXH3-64 of bytes 8..255     80 client u128
 //     8 checksum_body u64: XXH3-64 of the body    96 session u64

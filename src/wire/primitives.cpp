@@ -37,11 +37,17 @@ std::string_view FieldReader::name() noexcept {
     return taken;
 }
 
-std::string_view FieldReader::str8() noexcept { return text(u8()); }
+std::string_view FieldReader::str8() noexcept {
+    return text(u8());
+}
 
-std::string_view FieldReader::str32() noexcept { return text(u32()); }
+std::string_view FieldReader::str32() noexcept {
+    return text(u32());
+}
 
-ConstBytes FieldReader::block32() noexcept { return bytes(u32()); }
+ConstBytes FieldReader::block32() noexcept {
+    return bytes(u32());
+}
 
 Identifier FieldReader::identifier() noexcept {
     const std::uint8_t kind = u8();
@@ -96,7 +102,9 @@ PollingStrategy FieldReader::polling_strategy() noexcept {
     return PollingStrategy{.kind = kind, .value = u64()};
 }
 
-ConstBytes FieldReader::rest() noexcept { return bytes(reader_.remaining()); }
+ConstBytes FieldReader::rest() noexcept {
+    return bytes(reader_.remaining());
+}
 
 void put_name(ByteWriter& to, std::string_view name) {
     GALGO_CHECK(!name.empty());
@@ -109,7 +117,9 @@ void put_str8(ByteWriter& to, std::string_view text) {
     to.put_text(text);
 }
 
-void put_str32(ByteWriter& to, std::string_view text) { put_block32(to, as_bytes(text)); }
+void put_str32(ByteWriter& to, std::string_view text) {
+    put_block32(to, as_bytes(text));
+}
 
 void put_block32(ByteWriter& to, ConstBytes bytes) {
     GALGO_CHECK(bytes.size() <= std::numeric_limits<std::uint32_t>::max());

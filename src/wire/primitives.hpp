@@ -1,4 +1,5 @@
-// The small shapes that request and reply bodies are made of, and the two cursors that read and write them.
+// The small shapes that request and reply bodies are made of, and the two cursors that read and
+// write them.
 //
 //   identifier  kind u8 (1 number, 2 name), len u8, value      name   len u8 (1..255), UTF-8
 //   consumer    kind u8 (1 consumer, 2 group), identifier      str8   len u8, UTF-8
@@ -6,7 +7,8 @@
 //   partitioning kind u8 (1 balanced, 2 id, 3 key), len u8, value
 //   strategy    kind u8 (1..5), value u64
 //
-// Views borrow the body they were read from and allocate nothing. wire: iggy_binary_protocol 0.11.0.
+// Views borrow the body they were read from and allocate nothing. wire: iggy_binary_protocol
+// 0.11.0.
 #pragma once
 
 #include <cstddef>
@@ -88,8 +90,8 @@ struct PollingStrategy {
     constexpr bool operator==(const PollingStrategy&) const noexcept = default;
 };
 
-/// Reads fields in order. The first failure sticks: later takes give empty values and finish() an error, so a
-/// decoder is a plain list of fields. Borrows the body.
+/// Reads fields in order. The first failure sticks: later takes give empty values and finish() an
+/// error, so a decoder is a plain list of fields. Borrows the body.
 class FieldReader {
  public:
     explicit FieldReader(ConstBytes body) noexcept : reader_(body) {}

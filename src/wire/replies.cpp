@@ -16,7 +16,9 @@ void put_partitions(ByteWriter& to, std::span<const model::PartitionId> partitio
 
 }  // namespace
 
-void put_result_ok(ByteWriter& to) { to.put_bytes(kResultOk); }
+void put_result_ok(ByteWriter& to) {
+    to.put_bytes(kResultOk);
+}
 
 std::array<std::byte, 12> rejection_body(ErrorCode code) noexcept {
     GALGO_CHECK(code != ErrorCode::kOk);
@@ -237,6 +239,8 @@ void put_token_record(ByteWriter& to, std::string_view name, std::optional<Times
     to.put<std::uint64_t>(expiry_at.value_or(Timestamp{}).value());
 }
 
-void put_token_secret(ByteWriter& to, std::string_view token) { put_name(to, token); }
+void put_token_secret(ByteWriter& to, std::string_view token) {
+    put_name(to, token);
+}
 
 }  // namespace galgo::wire

@@ -1,10 +1,11 @@
-// Reply bodies: plain input structs and functions that append them. Text and blocks in the structs borrow.
+// Reply bodies: plain input structs and functions that append them. Text and blocks in the structs
+// borrow.
 //
-// A result section (count u32, then {index u32, result u32} each) stands in front of the body of metadata operations,
-// offset writes and logins, never in front of reads and sends; put_result_ok and rejection_body make it. Errors of
-// the other operations travel in the header's status, with an empty body.
-// What clients decode is in reply_decoders.hpp. Control-plane replies go through a growing ByteWriter; the
-// two of the message path (PollPrefix, SendConfirmation) are fixed arrays.
+// A result section (count u32, then {index u32, result u32} each) stands in front of the body of
+// metadata operations, offset writes and logins, never in front of reads and sends; put_result_ok
+// and rejection_body make it. Errors of the other operations travel in the header's status, with an
+// empty body. What clients decode is in reply_decoders.hpp. Control-plane replies go through a
+// growing ByteWriter; the two of the message path (PollPrefix, SendConfirmation) are fixed arrays.
 // wire: iggy_binary_protocol 0.11.0.
 #pragma once
 
@@ -129,7 +130,8 @@ void put_client_record(ByteWriter& to, const ClientRecord& client);
 /// GetMe, GetClient: groups_count is taken from `groups`.
 void put_client_details(ByteWriter& to, ClientRecord client, std::span<const ClientGroup> groups);
 
-/// GetPollRouting, GetConsumerOffsetRouting: the caller's own identity and the primary of the partition.
+/// GetPollRouting, GetConsumerOffsetRouting: the caller's own identity and the primary of the
+/// partition.
 struct RoutingReply {
     ClientId client;
     SessionId session;
@@ -194,7 +196,7 @@ inline constexpr std::size_t kSendConfirmationBodySize = 24;
 inline constexpr model::PartitionId kStaleAssignmentPartition{0xFFFF'FFFF};
 struct PollPrefix {
     model::PartitionId partition;
-    Offset current_offset;  ///< last committed, 0 if the partition is empty
+    Offset current_offset;             ///< last committed, 0 if the partition is empty
     std::uint32_t messages_count = 0;  ///< sum over the batches that follow
 };
 inline constexpr std::size_t kPollPrefixSize = 16;

@@ -14,7 +14,9 @@ std::string hex_of(Put put) {
     put(writer);
     return to_hex(writer.bytes());
 }
-std::string hex(std::string_view text) { return to_hex(from_hex(text)); }
+std::string hex(std::string_view text) {
+    return to_hex(from_hex(text));
+}
 
 ReplyHeader reply(Operation operation, ErrorCode status = ErrorCode::kOk) {
     return ReplyHeader{.operation = operation, .status = status};
@@ -27,11 +29,11 @@ TEST(ResultSectionTest, SuccessAndRejection) {
     const auto ok = reply_payload(reply(Operation::kCreateStream), body);
     ASSERT_TRUE(ok.has_value());
     EXPECT_EQ(to_hex(*ok), "aa");
-    EXPECT_EQ(reply_payload(reply(Operation::kCreateStream),
-                            rejection_body(ErrorCode::kStreamIdNotFound))
-                  .error()
-                  .code,
-              ErrorCode::kStreamIdNotFound);
+    EXPECT_EQ(
+        reply_payload(reply(Operation::kCreateStream), rejection_body(ErrorCode::kStreamIdNotFound))
+            .error()
+            .code,
+        ErrorCode::kStreamIdNotFound);
     EXPECT_EQ(reply_payload(reply(Operation::kCreateStream), {}).error().code,
               ErrorCode::kInvalidCommand)
         << "an empty body is no success of a framed operation";
@@ -39,8 +41,9 @@ TEST(ResultSectionTest, SuccessAndRejection) {
     EXPECT_FALSE(reply_payload(reply(Operation::kCreateStream), from_hex("ffffffff00000000")));
     EXPECT_EQ(reply_payload(reply(Operation::kNonReplicated), from_hex("01"))->size(), 1U);
     EXPECT_EQ(reply_payload(reply(Operation::kLogout), {})->size(), 0U);
-    EXPECT_EQ(reply_payload(reply(Operation::kCreateStream, ErrorCode::kUnauthorized), {}).error().code,
-              ErrorCode::kUnauthorized);
+    EXPECT_EQ(
+        reply_payload(reply(Operation::kCreateStream, ErrorCode::kUnauthorized), {}).error().code,
+        ErrorCode::kUnauthorized);
 }
 
 TEST(RepliesTest, StatsLayout) {
@@ -77,7 +80,8 @@ TEST(RepliesTest, StatsLayout) {
 }
 
 TEST(RepliesTest, ClusterMetadata) {
-    const ClusterNode node{.name = "n", .ip = "127.0.0.1", .tcp_port = 8090, .websocket_port = 8092};
+    const ClusterNode node{
+        .name = "n", .ip = "127.0.0.1", .tcp_port = 8090, .websocket_port = 8092};
     EXPECT_EQ(hex_of([&](ByteWriter& to) { put_cluster_metadata(to, "c", {&node, 1}); }),
               hex("01000000 63 01000000 01000000 6e 09000000 3132372e302e302e31"
                   "9a1f 0000 0000 9c1f 00 00"));

@@ -69,8 +69,8 @@ Result<std::optional<TopicDetails>> decode_topic_details(ConstBytes payload) {
     topic.created_at = reader.id<Timestamp>();
     topic.partitions_count = reader.u32();
     topic.message_expiry_us = reader.u64();
-    topic.compression = reader.one_of(model::CompressionAlgorithm::kNone,
-                                      model::CompressionAlgorithm::kGzip);
+    topic.compression =
+        reader.one_of(model::CompressionAlgorithm::kNone, model::CompressionAlgorithm::kGzip);
     topic.max_topic_size_bytes = reader.u64();
     topic.size_bytes = reader.u64();
     topic.messages_count = reader.u64();
@@ -153,8 +153,7 @@ Result<PollReplyReader> PollReplyReader::begin(ConstBytes payload) noexcept {
 
 Result<std::optional<PollReplyReader::Message>> PollReplyReader::next() noexcept {
     if (frames_left_ == 0) {
-        if (!cursor_.at_end() ||
-            (records_.empty() && messages_read_ != prefix_.messages_count)) {
+        if (!cursor_.at_end() || (records_.empty() && messages_read_ != prefix_.messages_count)) {
             return fail(ErrorCode::kInvalidCommand);
         }
         if (records_.empty()) {

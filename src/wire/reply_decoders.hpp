@@ -1,6 +1,6 @@
-// The replies that our own client and the load generator read. Views borrow the body. Every error of a malformed body
-// is kInvalidCommand, like the official client's.
-// wire: iggy_binary_protocol 0.11.0.
+// The replies that our own client and the load generator read. Views borrow the body. Every error
+// of a malformed body is kInvalidCommand, like the official client's. wire: iggy_binary_protocol
+// 0.11.0.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@
 
 namespace galgo::wire {
 
-/// What is left of a reply's body once its status and its result section (if its operation has one) are looked
-/// at: the payload, or the error that the server answered.
+/// What is left of a reply's body once its status and its result section (if its operation has one)
+/// are looked at: the payload, or the error that the server answered.
 [[nodiscard]] Result<ConstBytes> reply_payload(const ReplyHeader& header, ConstBytes body) noexcept;
 
 /// Payload of a login, behind the result section.
 [[nodiscard]] Result<LoginReply> decode_login_reply(ConstBytes payload) noexcept;
 
-/// GetStream and CreateStream; nothing for an empty payload (not found). The topics that follow are not decoded.
+/// GetStream and CreateStream; nothing for an empty payload (not found). The topics that follow are
+/// not decoded.
 [[nodiscard]] Result<std::optional<StreamRecord>> decode_stream(ConstBytes payload) noexcept;
 
 struct TopicDetails {
@@ -60,8 +61,8 @@ class PollReplyReader {
         Timestamp origin_timestamp;  ///< of the producer
         MessageView view;
     };
-    /// The next message, nothing at the end. Error: a malformed record, or the end with another number of messages
-    /// than the prefix says. Checksums are not verified.
+    /// The next message, nothing at the end. Error: a malformed record, or the end with another
+    /// number of messages than the prefix says. Checksums are not verified.
     [[nodiscard]] Result<std::optional<Message>> next() noexcept;
 
  private:

@@ -1,4 +1,5 @@
-// Codec of request bodies: each decoder lists its fields in order, the reader remembers the first failure.
+// Codec of request bodies: each decoder lists its fields in order, the reader remembers the first
+// failure.
 #include "wire/requests.hpp"
 
 #include "wire/permissions.hpp"
@@ -133,7 +134,9 @@ Result<GetClientRequest> GetClientRequest::decode(ConstBytes body) noexcept {
     return reader.finish(GetClientRequest{.connection = reader.id<model::ConnectionId>()});
 }
 
-void GetClientRequest::encode(ByteWriter& to) const { to.put<std::uint32_t>(connection.value()); }
+void GetClientRequest::encode(ByteWriter& to) const {
+    to.put<std::uint32_t>(connection.value());
+}
 
 Result<AttachConsumerSessionRequest> AttachConsumerSessionRequest::decode(
     ConstBytes body) noexcept {
@@ -156,7 +159,9 @@ Result<StreamRequest> StreamRequest::decode(ConstBytes body) noexcept {
     return reader.finish(StreamRequest{.stream = reader.identifier()});
 }
 
-void StreamRequest::encode(ByteWriter& to) const { put_identifier(to, stream); }
+void StreamRequest::encode(ByteWriter& to) const {
+    put_identifier(to, stream);
+}
 
 Result<CreateStreamRequest> CreateStreamRequest::decode(ConstBytes body) noexcept {
     FieldReader reader(body);
@@ -300,7 +305,9 @@ Result<UserRequest> UserRequest::decode(ConstBytes body) noexcept {
     return reader.finish(UserRequest{.user = reader.identifier()});
 }
 
-void UserRequest::encode(ByteWriter& to) const { put_identifier(to, user); }
+void UserRequest::encode(ByteWriter& to) const {
+    put_identifier(to, user);
+}
 
 Result<CreateUserRequest> CreateUserRequest::decode(ConstBytes body) {
     FieldReader reader(body);
@@ -394,6 +401,8 @@ Result<DeleteTokenRequest> DeleteTokenRequest::decode(ConstBytes body) noexcept 
     return reader.finish(DeleteTokenRequest{.name = reader.name()});
 }
 
-void DeleteTokenRequest::encode(ByteWriter& to) const { put_name(to, name); }
+void DeleteTokenRequest::encode(ByteWriter& to) const {
+    put_name(to, name);
+}
 
 }  // namespace galgo::wire

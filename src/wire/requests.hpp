@@ -1,10 +1,10 @@
-// Request bodies of system, stream, topic, partition, consumer-group and user commands, one struct each, and of the
-// two login shapes. Message bodies are in message_requests.hpp.
+// Request bodies of system, stream, topic, partition, consumer-group and user commands, one struct
+// each, and of the two login shapes. Message bodies are in message_requests.hpp.
 //
 // decode() gives a view: names, option blocks and byte ranges borrow the body. Error is always
 // kInvalidCommand. Bytes behind a fixed body are tolerated, an option block must use up the rest.
-// encode() is for clients and tests. Commands that share a body share a struct; commands with an empty body have none.
-// wire: iggy_binary_protocol 0.11.0.
+// encode() is for clients and tests. Commands that share a body share a struct; commands with an
+// empty body have none. wire: iggy_binary_protocol 0.11.0.
 #pragma once
 
 #include <cstdint>
@@ -164,7 +164,8 @@ struct UpdateTopicRequest {
     void encode(ByteWriter& to) const;
 };
 
-/// CreatePartitions, DeletePartitions. The count is not checked here (error kTooManyPartitions is the handler's).
+/// CreatePartitions, DeletePartitions. The count is not checked here (error kTooManyPartitions is
+/// the handler's).
 struct PartitionsRequest {
     Identifier stream;
     Identifier topic;

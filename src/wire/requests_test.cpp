@@ -12,8 +12,8 @@
 namespace galgo::wire {
 namespace {
 
-// Every body once: its bytes, a decode-encode round, and how many of its last bytes may miss without a defect
-// (an option block that is not there is an empty one).
+// Every body once: its bytes, a decode-encode round, and how many of its last bytes may miss
+// without a defect (an option block that is not there is an empty one).
 struct BodyCase {
     std::string name;
     std::vector<std::byte> bytes;
@@ -80,8 +80,8 @@ std::vector<BodyCase> all_bodies() {
     cases.push_back(
         body_case("update topic", UpdateTopicRequest{number, name, "t", options}, tail));
     cases.push_back(body_case("partitions", PartitionsRequest{number, name, 1000}));
-    cases.push_back(body_case("segments",
-                              DeleteSegmentsRequest{number, name, model::PartitionId(1), 2}));
+    cases.push_back(
+        body_case("segments", DeleteSegmentsRequest{number, name, model::PartitionId(1), 2}));
     cases.push_back(body_case("group", GroupRequest{number, name, number}));
     cases.push_back(body_case("create group", CreateGroupRequest{number, name, "g"}));
     cases.push_back(body_case("user", UserRequest{name}));
@@ -89,8 +89,8 @@ std::vector<BodyCase> all_bodies() {
         "create user",
         CreateUserRequest{"bob", "secret", UserStatus::kInactive, some_permissions(), options},
         tail));
-    cases.push_back(body_case("update user",
-                              UpdateUserRequest{number, "bob", UserStatus::kActive, options}, tail));
+    cases.push_back(body_case(
+        "update user", UpdateUserRequest{number, "bob", UserStatus::kActive, options}, tail));
     cases.push_back(body_case("permissions", UpdatePermissionsRequest{number, some_permissions()}));
     cases.push_back(body_case("password", ChangePasswordRequest{number, "old", "new"}));
     cases.push_back(body_case("create token", CreateTokenRequest{"ci", 60'000'000}));
@@ -103,12 +103,12 @@ std::vector<BodyCase> all_bodies() {
                                                           .count = 10,
                                                           .auto_commit = true}));
     cases.push_back(body_case("get offset", target));
-    cases.push_back(body_case(
-        "store offset", StoreConsumerOffsetRequest{target, Offset(77), OffsetAck::kNone}));
+    cases.push_back(body_case("store offset",
+                              StoreConsumerOffsetRequest{target, Offset(77), OffsetAck::kNone}));
     cases.push_back(
         body_case("delete offset", DeleteConsumerOffsetRequest{target, OffsetAck::kQuorum}));
-    cases.push_back(body_case(
-        "flush", FlushUnsavedBufferRequest{number, name, model::PartitionId(0), true}));
+    cases.push_back(
+        body_case("flush", FlushUnsavedBufferRequest{number, name, model::PartitionId(0), true}));
     return cases;
 }
 
@@ -188,16 +188,18 @@ TEST(RequestBodiesTest, CreateTopicGolden) {
 
 TEST(RequestBodiesTest, PollGolden) {
     ByteWriter body;
-    PollMessagesRequest{.consumer = {.kind = ConsumerKind::kConsumer, .id = Identifier::numbered(1)},
-                        .stream = Identifier::numbered(0),
-                        .topic = Identifier::numbered(0),
-                        .partition = model::PartitionId(0),
-                        .strategy = {.kind = PollingKind::kNext, .value = 0},
-                        .count = 10,
-                        .auto_commit = true}
+    PollMessagesRequest{
+        .consumer = {.kind = ConsumerKind::kConsumer, .id = Identifier::numbered(1)},
+        .stream = Identifier::numbered(0),
+        .topic = Identifier::numbered(0),
+        .partition = model::PartitionId(0),
+        .strategy = {.kind = PollingKind::kNext, .value = 0},
+        .count = 10,
+        .auto_commit = true}
         .encode(body);
-    EXPECT_EQ(to_hex(body.bytes()), to_hex(from_hex("01 01 04 01000000 01 04 00000000 01 04 00000000"
-                                                    "01 00000000 05 0000000000000000 0a000000 01")));
+    EXPECT_EQ(to_hex(body.bytes()),
+              to_hex(from_hex("01 01 04 01000000 01 04 00000000 01 04 00000000"
+                              "01 00000000 05 0000000000000000 0a000000 01")));
 }
 
 TEST(PrimitivesTest, IdentifierBounds) {
@@ -249,8 +251,9 @@ TEST(PrimitivesTest, PartitioningShapes) {
 
 TEST(RequestBodiesTest, EnumsOutOfRangeAreRefused) {
     const auto poll = [](int strategy) {
-        auto bytes = from_hex("01 01 04 01000000 01 04 00000000 01 04 00000000"
-                              "01 00000000 05 0000000000000000 0a000000 01");
+        auto bytes = from_hex(
+            "01 01 04 01000000 01 04 00000000 01 04 00000000"
+            "01 00000000 05 0000000000000000 0a000000 01");
         bytes[24] = static_cast<std::byte>(strategy);
         return PollMessagesRequest::decode(bytes).has_value();
     };

@@ -1,4 +1,5 @@
-// The topic option catalogue. One row a key: how a value is read into TopicOptions, how it is written back.
+// The topic option catalogue. One row a key: how a value is read into TopicOptions, how it is
+// written back.
 #include "wire/topic_catalog.hpp"
 
 #include <array>
@@ -129,55 +130,61 @@ struct CatalogRow {
 
 // Sorted by key.
 constexpr std::array kCatalog{
-    CatalogRow{kOptionCompression, ValueKind::kString, true, read_compression,
-               [](const TopicOptions& from, OptionBlockBuilder& to) {
-                   to.put_string(kOptionCompression,
-                                 from.compression == CompressionAlgorithm::kGzip ? "gzip" : "none");
-               },
-               "Compression that producers of the topic agree on: none or gzip. Messages are stored "
-               "as they were sent."},
-    CatalogRow{kOptionConsumerOffsetDurability, ValueKind::kString, false,
-               [](const OptionEntry& entry, TopicOptions& to) noexcept {
-                   return read_durability(entry, to.consumer_offset_durability);
-               },
-               [](const TopicOptions& from, OptionBlockBuilder& to) {
-                   to.put_string(kOptionConsumerOffsetDurability,
-                                 durability_text(from.consumer_offset_durability));
-               },
-               "When storing a consumer offset succeeds: replicated (a quorum has it) or persisted (a "
-               "quorum has it on stable storage)."},
-    CatalogRow{kOptionDurability, ValueKind::kString, false,
-               [](const OptionEntry& entry, TopicOptions& to) noexcept {
-                   return read_durability(entry, to.durability);
-               },
-               [](const TopicOptions& from, OptionBlockBuilder& to) {
-                   to.put_string(kOptionDurability, durability_text(from.durability));
-               },
-               "When sending messages succeeds: replicated (a quorum has them) or persisted (a quorum "
-               "has them on stable storage)."},
-    CatalogRow{kOptionMaxTopicSize, ValueKind::kUint64, true,
-               [](const OptionEntry& entry, TopicOptions& to) noexcept {
-                   return read_u64(entry, model::parse_byte_size, to.max_topic_size_bytes);
-               },
-               [](const TopicOptions& from, OptionBlockBuilder& to) {
-                   to.put_u64(kOptionMaxTopicSize, from.max_topic_size_bytes);
-               },
-               "Bytes the topic may hold before its oldest segments are deleted; at least one segment, "
-               "unlimited by default."},
-    CatalogRow{kOptionMessageExpiry, ValueKind::kUint64, true,
-               [](const OptionEntry& entry, TopicOptions& to) noexcept {
-                   return read_u64(entry, model::parse_expiry_us, to.message_expiry_us);
-               },
-               [](const TopicOptions& from, OptionBlockBuilder& to) {
-                   to.put_u64(kOptionMessageExpiry, from.message_expiry_us);
-               },
-               "Microseconds after which messages may be deleted, or a duration such as 7 days; never "
-               "by default."},
-    CatalogRow{kOptionMessagesRequiredToSave, ValueKind::kUint32, false, read_messages_required,
-               [](const TopicOptions& from, OptionBlockBuilder& to) {
-                   to.put_u32(kOptionMessagesRequiredToSave, from.messages_required_to_save);
-               },
-               "Number of messages held in memory that makes a partition write them to its segment."},
+    CatalogRow{
+        kOptionCompression, ValueKind::kString, true, read_compression,
+        [](const TopicOptions& from, OptionBlockBuilder& to) {
+            to.put_string(kOptionCompression,
+                          from.compression == CompressionAlgorithm::kGzip ? "gzip" : "none");
+        },
+        "Compression that producers of the topic agree on: none or gzip. Messages are stored "
+        "as they were sent."},
+    CatalogRow{
+        kOptionConsumerOffsetDurability, ValueKind::kString, false,
+        [](const OptionEntry& entry, TopicOptions& to) noexcept {
+            return read_durability(entry, to.consumer_offset_durability);
+        },
+        [](const TopicOptions& from, OptionBlockBuilder& to) {
+            to.put_string(kOptionConsumerOffsetDurability,
+                          durability_text(from.consumer_offset_durability));
+        },
+        "When storing a consumer offset succeeds: replicated (a quorum has it) or persisted (a "
+        "quorum has it on stable storage)."},
+    CatalogRow{
+        kOptionDurability, ValueKind::kString, false,
+        [](const OptionEntry& entry, TopicOptions& to) noexcept {
+            return read_durability(entry, to.durability);
+        },
+        [](const TopicOptions& from, OptionBlockBuilder& to) {
+            to.put_string(kOptionDurability, durability_text(from.durability));
+        },
+        "When sending messages succeeds: replicated (a quorum has them) or persisted (a quorum "
+        "has them on stable storage)."},
+    CatalogRow{
+        kOptionMaxTopicSize, ValueKind::kUint64, true,
+        [](const OptionEntry& entry, TopicOptions& to) noexcept {
+            return read_u64(entry, model::parse_byte_size, to.max_topic_size_bytes);
+        },
+        [](const TopicOptions& from, OptionBlockBuilder& to) {
+            to.put_u64(kOptionMaxTopicSize, from.max_topic_size_bytes);
+        },
+        "Bytes the topic may hold before its oldest segments are deleted; at least one segment, "
+        "unlimited by default."},
+    CatalogRow{
+        kOptionMessageExpiry, ValueKind::kUint64, true,
+        [](const OptionEntry& entry, TopicOptions& to) noexcept {
+            return read_u64(entry, model::parse_expiry_us, to.message_expiry_us);
+        },
+        [](const TopicOptions& from, OptionBlockBuilder& to) {
+            to.put_u64(kOptionMessageExpiry, from.message_expiry_us);
+        },
+        "Microseconds after which messages may be deleted, or a duration such as 7 days; never "
+        "by default."},
+    CatalogRow{
+        kOptionMessagesRequiredToSave, ValueKind::kUint32, false, read_messages_required,
+        [](const TopicOptions& from, OptionBlockBuilder& to) {
+            to.put_u32(kOptionMessagesRequiredToSave, from.messages_required_to_save);
+        },
+        "Number of messages held in memory that makes a partition write them to its segment."},
     CatalogRow{kOptionPreallocateSegments, ValueKind::kBool, false, read_preallocate,
                [](const TopicOptions& from, OptionBlockBuilder& to) {
                    to.put_bool(kOptionPreallocateSegments, from.preallocate_segments);
@@ -188,18 +195,17 @@ constexpr std::array kCatalog{
                    to.put_u64(kOptionSegmentSize, from.segment_size_bytes);
                },
                "Bytes at which a segment is sealed: 1 MiB to 1 GiB, a multiple of 512."},
-    CatalogRow{kOptionSizeRequiredToSave, ValueKind::kUint64, false,
-               [](const OptionEntry& entry, TopicOptions& to) noexcept {
-                   return read_u64(entry, model::parse_byte_size,
-                                   to.size_of_messages_required_to_save_bytes) &&
-                          to.size_of_messages_required_to_save_bytes <=
-                              model::kSizeRequiredToSaveMax;
-               },
-               [](const TopicOptions& from, OptionBlockBuilder& to) {
-                   to.put_u64(kOptionSizeRequiredToSave,
-                              from.size_of_messages_required_to_save_bytes);
-               },
-               "Bytes of messages held in memory that make a partition write them to its segment."},
+    CatalogRow{
+        kOptionSizeRequiredToSave, ValueKind::kUint64, false,
+        [](const OptionEntry& entry, TopicOptions& to) noexcept {
+            return read_u64(entry, model::parse_byte_size,
+                            to.size_of_messages_required_to_save_bytes) &&
+                   to.size_of_messages_required_to_save_bytes <= model::kSizeRequiredToSaveMax;
+        },
+        [](const TopicOptions& from, OptionBlockBuilder& to) {
+            to.put_u64(kOptionSizeRequiredToSave, from.size_of_messages_required_to_save_bytes);
+        },
+        "Bytes of messages held in memory that make a partition write them to its segment."},
 };
 
 const CatalogRow* find_row(std::string_view key) noexcept {

@@ -1,8 +1,8 @@
 // The options a topic has: which keys, which value kinds and forms, which bounds, which defaults.
-// Create turns what the client sent into canonical values (kept as the *explicit* block) and adds the
-// defaults of what it did not send (the *derived* block). Update changes three keys and keeps them as sent.
-// Streams and users have no options: any key there is refused. Pure.
-// wire: option catalogue of 0.11.0.
+// Create turns what the client sent into canonical values (kept as the *explicit* block) and adds
+// the defaults of what it did not send (the *derived* block). Update changes three keys and keeps
+// them as sent. Streams and users have no options: any key there is refused. Pure. wire: option
+// catalogue of 0.11.0.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,17 @@ struct ResolvedTopicOptions {
 };
 
 /// Options of a new topic with `partitions_count` partitions.
-/// Errors: kUnsupportedOptionKey; kInvalidOptionValue (kind, form or bound); kInvalidTopicSize (max_topic_size
-/// below segment_size).
+/// Errors: kUnsupportedOptionKey; kInvalidOptionValue (kind, form or bound); kInvalidTopicSize
+/// (max_topic_size below segment_size).
 [[nodiscard]] Result<ResolvedTopicOptions> resolve_topic_options(const OptionBlock& block,
                                                                  std::uint32_t partitions_count);
 
-/// Checks the keys and values of an update without the topic. Errors: kUnsupportedOptionKey, kInvalidOptionValue.
+/// Checks the keys and values of an update without the topic. Errors: kUnsupportedOptionKey,
+/// kInvalidOptionValue.
 [[nodiscard]] Status validate_topic_update(const OptionBlock& block);
 
-/// `current` with the keys of `block` laid over it. Errors: as validate_topic_update, and kInvalidTopicSize.
+/// `current` with the keys of `block` laid over it. Errors: as validate_topic_update, and
+/// kInvalidTopicSize.
 [[nodiscard]] Result<ResolvedTopicOptions> update_topic_options(const ResolvedTopicOptions& current,
                                                                 const OptionBlock& block);
 

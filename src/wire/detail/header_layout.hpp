@@ -1,4 +1,5 @@
-// Offsets of the fields of the frame headers, each shape closed by a check that it tiles the 256 bytes.
+// Offsets of the fields of the frame headers, each shape closed by a check that it tiles the 256
+// bytes.
 #pragma once
 
 #include <cstddef>

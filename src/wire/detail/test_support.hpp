@@ -63,7 +63,9 @@ class Golden {
     std::vector<std::byte> bytes_;
 };
 
-inline std::vector<std::byte> copy_of(ConstBytes bytes) { return {bytes.begin(), bytes.end()}; }
+inline std::vector<std::byte> copy_of(ConstBytes bytes) {
+    return {bytes.begin(), bytes.end()};
+}
 
 /// A small reproducible generator (splitmix64).
 class Random {
