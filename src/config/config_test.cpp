@@ -176,6 +176,13 @@ TEST(ConfigFile, RefusesWhatIsNotTOML) {
     EXPECT_THAT(fault_of(std::string(300'000, '#')), HasSubstr("longer than"));
 }
 
+TEST(ConfigFile, MalformedTableHeadersRefuse) {
+    for (const char* toml : {"[=]", "[.a]", "[a.=]", "[ ,]", "[[", "[[=]]", "[\"", "[a", "[#]", "[]",
+                             "a.=1", ".a=1", "[a.\n]", "[@]", "a = {=}", "a = {.b=1}"}) {
+        EXPECT_THAT(fault_of(toml), HasSubstr("not valid TOML")) << toml;
+    }
+}
+
 struct Refusal {
     const char* toml;
     const char* line;  ///< part of the one line

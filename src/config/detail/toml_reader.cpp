@@ -5,8 +5,16 @@
 #include <exception>
 #include <format>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
+// toml++ 3.3 asserts where some malformed keys are met: that must refuse the file, not end the process.
+#define TOML_ASSERT(condition)                        \
+    do {                                              \
+        if (!(condition)) {                           \
+            throw std::runtime_error("malformed key or value"); \
+        }                                             \
+    } while (false)
 #include <toml++/toml.h>
 
 #include "config/detail/node.hpp"
