@@ -36,7 +36,7 @@ static_assert(kAtKindAgain + 2 <= kJournalRecordHeaderBytes);
 
 std::uint64_t record_checksum(ConstBytes header, ConstBytes body, std::uint64_t seed,
                               std::uint64_t position) noexcept {
-    return detail::checksum2(header.subspan(16, kJournalRecordHeaderBytes - 16), body, seed + position);
+    return detail::bound_checksum(header.subspan(16, kJournalRecordHeaderBytes - 16), body, seed + position);
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ std::optional<JournalRecord> decode_journal_record(ConstBytes header) noexcept {
         .batch_length = load<std::uint64_t>(header, kAtBatchLength),
         .body_bytes = load<std::uint32_t>(header, kAtBodyBytes),
     };
-    if (kind < 1 || kind > 4 || kind != load<std::uint8_t>(header, kAtKindAgain) ||
+    if (kind < 1 || kind > 5 || kind != load<std::uint8_t>(header, kAtKindAgain) ||
         record.consumer_kind != load<std::uint8_t>(header, kAtKindAgain + 1)) {
         return std::nullopt;
     }
@@ -133,7 +133,7 @@ std::optional<JournalRecord> decode_journal_record(ConstBytes header) noexcept {
     } else if (record.body_bytes != 0) {
         return std::nullopt;
     }
-    if (record.kind == JournalKind::kBatch || record.kind == JournalKind::kBatchNamed) {
+    if (record.kind != JournalKind::kOffsetSet && record.kind != JournalKind::kOffsetDelete) {
         // An end that wraps cannot be a batch of ours.
         if (record.message_count == 0 ||
             record.base_offset.value() > ~std::uint64_t{0} - record.message_count) {

@@ -41,6 +41,7 @@ enum class JournalKind : std::uint8_t {
     kBatchNamed = 2,    ///< a batch whose bytes are in the segment
     kOffsetSet = 3,     ///< consumer offset := base_offset
     kOffsetDelete = 4,  ///< consumer offset removed
+    kBatchDropped = 5,  ///< the batch named before at that offset failed: it was never acknowledged
 };
 
 struct JournalRecord {

@@ -34,11 +34,26 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
     facts.committed_op = std::max(facts.committed_op, record.commit_op);
     facts.last_op = std::max(facts.last_op, record.op);
     facts.last_view = std::max(facts.last_view, record.view);
+    if (const std::uint64_t epoch = files_[file].header.epoch; epoch > facts.last_epoch) {
+        // What an earlier boot did not find whole was judged then; commits of this one do not speak of it.
+        for (JournaledBatch& batch : facts.batches) {
+            if (!batch.has_body()) {
+                batch.op = OpNumber{~std::uint64_t{0}};
+            }
+        }
+        facts.last_epoch = epoch;
+    }
     if (record.kind == JournalKind::kOffsetSet || record.kind == JournalKind::kOffsetDelete) {
         facts.offsets.push_back({.consumer_kind = record.consumer_kind,
                                  .consumer_id = record.consumer_id,
                                  .deleted = record.kind == JournalKind::kOffsetDelete,
                                  .offset = record.base_offset});
+        return;
+    }
+    if (record.kind == JournalKind::kBatchDropped) {
+        std::erase_if(facts.batches, [&record](const JournaledBatch& batch) {
+            return batch.base_offset == record.base_offset;
+        });
         return;
     }
     while (!facts.batches.empty() && facts.batches.back().end() > record.base_offset) {

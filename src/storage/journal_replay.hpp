@@ -55,6 +55,7 @@ struct JournalFacts {
     OpNumber committed_op;                 ///< highest that any record calls committed
     OpNumber last_op;
     ViewNumber last_view;
+    std::uint64_t last_epoch = 0;
 };
 
 class JournalReplay {

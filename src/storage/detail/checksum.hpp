@@ -1,23 +1,27 @@
-// XXH3-64 over one or two ranges, as used by the formats of this module.
+// Checksums of the formats of this module: XXH3-64, and a bound form that ties a record to its place.
 #pragma once
 
-#include <xxhash.h>
-
 #include <cstdint>
+#include <cstring>
 
 #include "base/bytes.hpp"
+#include "crypto/hash.hpp"
 
 namespace galgo::storage::detail {
 
-[[nodiscard]] inline std::uint64_t checksum(ConstBytes bytes, std::uint64_t seed = 0) noexcept {
-    return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+[[nodiscard]] inline std::uint64_t checksum(ConstBytes bytes) noexcept {
+    return crypto::xxh3_64(bytes);
 }
 
-/// Both parts hashed one after the other and bound together; cheaper than a streaming state for a small
-/// header in front of a body.
-[[nodiscard]] inline std::uint64_t checksum2(ConstBytes head, ConstBytes body, std::uint64_t seed) noexcept {
-    const std::uint64_t inner = body.empty() ? 0 : checksum(body, seed);
-    return checksum(head, seed ^ (inner * 0x9E3779B97F4A7C15ULL + body.size()));
+/// XXH3-64 of (seed u64, XXH3-64 of the body u64, head); `head` is at most 112 bytes.
+[[nodiscard]] inline std::uint64_t bound_checksum(ConstBytes head, ConstBytes body,
+                                                  std::uint64_t seed) noexcept {
+    std::byte bytes[128];
+    GALGO_DCHECK(head.size() <= sizeof(bytes) - 16);
+    store<std::uint64_t>(bytes, 0, seed);
+    store<std::uint64_t>(bytes, 8, body.empty() ? 0 : crypto::xxh3_64(body));
+    std::memcpy(bytes + 16, head.data(), head.size());
+    return crypto::xxh3_64(ConstBytes(bytes, 16 + head.size()));
 }
 
 }  // namespace galgo::storage::detail

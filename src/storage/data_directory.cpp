@@ -1,0 +1,184 @@
+// The root of everything a node stores. Plain system calls: see the header.
+#include "storage/data_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <format>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace galgo::storage {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFormatPrefix = "galgo-data-format ";
+constexpr std::string_view kFormatLayout = "layout: metadata/journal.wal state/journal-*.wal "
+                                           "streams/S/topics/T/partitions/P/{segments,offsets}\n";
+constexpr mode_t kDirectoryMode = 0750;
+constexpr mode_t kPrivateMode = 0700;
+constexpr std::chrono::milliseconds kLockRetry{20};
+
+std::unexpected<std::string> refuse(const std::string& path, std::string_view what, int error) {
+    return std::unexpected(std::format("data directory {}: {}: {}", path, what, std::strerror(error)));
+}
+
+/// Makes the directory and its parents. 0 or errno.
+int make_directories(const std::string& path, mode_t mode) {
+    for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+        const std::string part = path.substr(0, end);
+        if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
+            return errno;
+        }
+        if (end == std::string::npos) {
+            return 0;
+        }
+    }
+}
+
+int sync_path(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return errno;
+    }
+    const int result = ::fsync(file) == 0 ? 0 : errno;
+    ::close(file);
+    return result;
+}
+
+int take_lock(int file, std::uint32_t wait_ms) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
+    while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return errno;
+        }
+        if (std::chrono::steady_clock::now() >= end) {
+            return EWOULDBLOCK;
+        }
+        std::this_thread::sleep_for(kLockRetry);
+    }
+    return 0;
+}
+
+/// Everything but LOCK.
+std::error_code delete_content(const std::string& path) {
+    std::error_code error;
+    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+        if (it->path().filename() != "LOCK") {
+            fs::remove_all(it->path(), error);
+            if (error) {
+                break;
+            }
+        }
+    }
+    return error;
+}
+
+/// Empty when the file says a version that we know, or when it was absent and has been made.
+std::string check_format(const std::string& path) {
+    const std::string name = path + "/FORMAT";
+    std::ifstream file(name);
+    if (!file) {
+        const std::string temporary = name + ".tmp";
+        std::ofstream out(temporary, std::ios::trunc);
+        out << kFormatPrefix << kDataFormatVersion << '\n' << kFormatLayout;
+        out.close();
+        if (!out || sync_path(temporary) != 0 || ::rename(temporary.c_str(), name.c_str()) != 0 ||
+            sync_path(path) != 0) {
+            return std::format("data directory {}: cannot write FORMAT: {}", path, std::strerror(errno));
+        }
+        return {};
+    }
+    std::string line;
+    std::getline(file, line);
+    std::uint32_t version = 0;
+    const char* begin = line.data() + std::min(line.size(), kFormatPrefix.size());
+    const auto [end, error] = std::from_chars(begin, line.data() + line.size(), version);
+    if (!line.starts_with(kFormatPrefix) || error != std::errc{} || end != line.data() + line.size() ||
+        version == 0) {
+        return std::format("data directory {}: FORMAT is not ours", path);
+    }
+    if (version > kDataFormatVersion) {
+        return std::format("data directory {}: written by a newer version (format {}, this one knows {})", path,
+                           version, kDataFormatVersion);
+    }
+    return {};
+}
+
+}  // namespace
+
+DataDirectory::DataDirectory(std::string path, int lock) noexcept : path_(std::move(path)), lock_(lock) {}
+DataDirectory::DataDirectory(DataDirectory&& other) noexcept
+    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+DataDirectory& DataDirectory::operator=(DataDirectory&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(lock_, other.lock_);
+    return *this;
+}
+DataDirectory::~DataDirectory() {
+    if (lock_ >= 0) {
+        ::close(lock_);
+    }
+}
+
+std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirectoryOptions& options) {
+    std::string path = options.path;
+    while (path.size() > 1 && path.ends_with('/')) {
+        path.pop_back();
+    }
+    if (path.empty()) {
+        return std::unexpected(std::string("data directory: the path is empty"));
+    }
+    if (const int error = make_directories(path, kDirectoryMode); error != 0) {
+        return refuse(path, "cannot make it", error);
+    }
+    const int file = ::open((path + "/LOCK").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (file < 0) {
+        return refuse(path, "cannot open LOCK", errno);
+    }
+    DataDirectory directory(path, file);
+    if (const int error = take_lock(file, options.lock_wait_ms); error != 0) {
+        if (error == EWOULDBLOCK) {
+            return std::unexpected(std::format("data directory {}: another process is using it", path));
+        }
+        return refuse(path, "cannot lock it", error);
+    }
+    if (options.fresh) {
+        if (const std::error_code error = delete_content(path)) {
+            return std::unexpected(std::format("data directory {}: cannot delete its content: {}", path,
+                                               error.message()));
+        }
+    }
+    if (std::string problem = check_format(path); !problem.empty()) {
+        return std::unexpected(std::move(problem));
+    }
+    for (const auto& [name, mode] : {std::pair{directory.metadata(), kPrivateMode},
+                                     std::pair{directory.state(), kDirectoryMode},
+                                     std::pair{directory.trash(), kDirectoryMode}}) {
+        if (const int error = make_directories(name, mode); error != 0) {
+            return refuse(path, "cannot make its directories", error);
+        }
+    }
+    if (const int error = sync_path(path); error != 0) {
+        return refuse(path, "cannot sync it", error);
+    }
+    return directory;
+}
+
+std::string DataDirectory::partition(std::uint32_t stream, std::uint32_t topic, std::uint32_t partition) const {
+    return std::format("{}/streams/{}/topics/{}/partitions/{}", path_, stream, topic, partition);
+}
+
+}  // namespace galgo::storage

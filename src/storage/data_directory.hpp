@@ -1,0 +1,50 @@
+// DataDirectory: the root of everything a node stores. Taken before anything else is touched: an exclusive flock on
+// `{path}/LOCK` for as long as the object lives. The descriptor is exposed so that every ring can hold it too: the
+// lock then outlives I/O that is still in flight when the process is killed.
+//
+// `FORMAT` names version and layout as text; a directory of a newer version is refused. Directories are made with
+// mode 0750, metadata with 0700.
+//
+// This file alone uses plain system calls: it runs in main() before any ring exists.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+namespace galgo::storage {
+
+inline constexpr std::uint32_t kDataFormatVersion = 1;
+
+struct DataDirectoryOptions {
+    std::string path;
+    bool fresh = false;                ///< delete all but LOCK first
+    std::uint32_t lock_wait_ms = 10'000;
+};
+
+class DataDirectory {
+ public:
+    /// Makes, locks and checks the directory. The error is one line for the operator.
+    static std::expected<DataDirectory, std::string> open(const DataDirectoryOptions& options);
+
+    DataDirectory(DataDirectory&& other) noexcept;
+    DataDirectory& operator=(DataDirectory&& other) noexcept;
+    DataDirectory(const DataDirectory&) = delete;
+    DataDirectory& operator=(const DataDirectory&) = delete;
+    ~DataDirectory();
+
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] int lock_descriptor() const noexcept { return lock_; }
+    [[nodiscard]] std::string metadata() const { return path_ + "/metadata"; }
+    [[nodiscard]] std::string state() const { return path_ + "/state"; }
+    [[nodiscard]] std::string trash() const { return path_ + "/trash"; }
+    [[nodiscard]] std::string partition(std::uint32_t stream, std::uint32_t topic,
+                                        std::uint32_t partition) const;
+
+ private:
+    DataDirectory(std::string path, int lock) noexcept;
+    std::string path_;
+    int lock_ = -1;
+};
+
+}  // namespace galgo::storage

@@ -1,0 +1,145 @@
+// Checkpoints of consumer offsets.
+#include "storage/offsets_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <tuple>
+
+#include "runtime/io_await.hpp"
+#include "storage/detail/checksum.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp";
+
+std::string directory_of(const std::string& partition_directory, OffsetOwner owner) {
+    return partition_directory + (owner == OffsetOwner::kConsumer ? "/offsets/consumers" : "/offsets/groups");
+}
+
+std::optional<std::uint32_t> parse_id(std::string_view name) noexcept {
+    std::uint32_t id = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc{} || end != name.data() + name.size()) {
+        return std::nullopt;
+    }
+    return id;
+}
+
+Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition_directory, OffsetOwner owner,
+                            LoadedOffsets& loaded) {
+    const std::string directory = directory_of(partition_directory, owner);
+    const auto entries = io.list_directory(directory);
+    if (!entries.has_value()) {
+        if (entries.error().os_errno == ENOENT) {
+            co_return Status{};
+        }
+        co_return std::unexpected(entries.error());
+    }
+    for (const runtime::DirectoryEntry& entry : *entries) {
+        const std::string path = directory + '/' + entry.name;
+        if (entry.name.ends_with(kTemporary)) {
+            (void)co_await runtime::unlink(io, path);
+            continue;
+        }
+        const auto id = parse_id(entry.name);
+        if (!id.has_value()) {
+            continue;
+        }
+        GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                            co_await runtime::open(io, path, runtime::OpenMode::kRead));
+        std::byte bytes[kOffsetFileBytes + 1];
+        const Result<std::size_t> got = co_await runtime::read(io, file, bytes, 0);
+        (void)co_await runtime::close(io, file);
+        GALGO_CO_TRY(got);
+        const auto offset = decode_offset_file(ConstBytes(bytes, *got));
+        if (offset.has_value()) {
+            loaded.offsets.push_back({.owner = owner, .id = *id, .offset = *offset});
+        } else {
+            loaded.damaged.push_back({.owner = owner, .id = *id});
+        }
+    }
+    co_return Status{};
+}
+
+}  // namespace
+
+std::array<std::byte, kOffsetFileBytes> encode_offset_file(Offset offset) noexcept {
+    std::array<std::byte, kOffsetFileBytes> bytes{};
+    store<std::uint64_t>(bytes, 0, offset.value());
+    store<std::uint64_t>(bytes, 8, detail::checksum(ConstBytes(bytes).first(8)));
+    return bytes;
+}
+
+std::optional<Offset> decode_offset_file(ConstBytes bytes) noexcept {
+    if (bytes.size() != 8 && bytes.size() != kOffsetFileBytes) {
+        return std::nullopt;
+    }
+    if (bytes.size() == kOffsetFileBytes &&
+        load<std::uint64_t>(bytes, 8) != detail::checksum(bytes.first(8))) {
+        return std::nullopt;
+    }
+    return Offset(load<std::uint64_t>(bytes, 0));
+}
+
+Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory, ConsumerOffset offset,
+                               bool sync) {
+    const std::string directory = directory_of(partition_directory, offset.owner);
+    const std::string path = directory + '/' + std::to_string(offset.id);
+    const std::string temporary = path + std::string(kTemporary);
+    Result<runtime::FileHandle> opened =
+        co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
+    if (!opened.has_value() && opened.error().os_errno == ENOENT) {
+        GALGO_CO_TRY(co_await runtime::make_directories(io, directory));
+        opened = co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
+    }
+    GALGO_CO_TRY(opened);
+    const auto bytes = encode_offset_file(offset.offset);
+    Status status = co_await runtime::write_all(io, *opened, bytes, 0);
+    if (status.has_value()) {
+        // Without it a power loss may leave the new name on an empty file: the journal's record would be gone
+        // by then.
+        status = co_await runtime::sync(io, *opened);
+    }
+    (void)co_await runtime::close(io, *opened);
+    if (status.has_value()) {
+        status = co_await runtime::rename(io, temporary, path);
+    }
+    if (!status.has_value()) {
+        (void)co_await runtime::unlink(io, temporary);
+        co_return status;
+    }
+    if (sync) {
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
+        // The directories may be new.
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory + "/offsets"));
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory));
+    }
+    co_return Status{};
+}
+
+Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory, OffsetOwner owner,
+                                std::uint32_t id) {
+    const std::string path = directory_of(partition_directory, owner) + '/' + std::to_string(id);
+    const Status removed = co_await runtime::unlink(io, path);
+    if (!removed.has_value() && removed.error().os_errno != ENOENT) {
+        co_return removed;
+    }
+    co_return Status{};
+}
+
+Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string partition_directory) {
+    LoadedOffsets loaded;
+    GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kConsumer, loaded));
+    GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kGroup, loaded));
+    const auto order = [](const ConsumerOffset& offset) { return std::tuple(offset.owner, offset.id); };
+    std::ranges::sort(loaded.offsets, {}, order);
+    std::ranges::sort(loaded.damaged, {}, order);
+    co_return loaded;
+}
+
+}  // namespace galgo::storage

@@ -1,0 +1,349 @@
+// PartitionLog: the log of one partition on its owner's shard. Newest part in memory (the tail: batches that the
+// shard's journal protects), the rest in segment files; reads see both, and a flush on its way, as one log.
+//
+// Append. Below 64 KiB: a journal record with the bytes, and the tail. From 64 KiB on: straight into the segment,
+// with all that is pending before it, while the journal gets the name only. `persisted` waits for one fdatasync of
+// the journal and, for bulk, of the segment.
+// Flush. When the committed part of the tail passes a save threshold: one vectored write, in the background; then
+// its journal records are released. A `persisted` log releases them after the sync of the segment, because until
+// then only the journal holds the bytes on stable storage. One write in flight a segment file.
+// Sync. One at a time: directory, then the active file; a segment is made stable before the next one is begun. Index
+// entries reach the disk only when the log before them is stable, so the last entry on disk is where recovery has to
+// begin to look.
+//
+// Invariants: offsets ascend, holes between batches are legal, an offset is never given twice within one
+// incarnation; committed_end <= end_offset; tail batches lie behind all segments' batches.
+// Errors: a failed write or sync of a segment fences the log for appends (typed error, reads go on). A full disk is
+// tried again by an append at least a second later. Nothing acknowledged is ever dropped.
+//
+// Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no descriptor after
+// drop_idle_files(), no timer, and makes no file before its first flush.
+// The owner calls close() (or destroy()) before destruction. Files: docs/formats/segment.md, index.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "coro/scope.hpp"
+#include "coro/sync.hpp"
+#include "coro/task.hpp"
+#include "memory/buffer.hpp"
+#include "storage/inline_vector.hpp"
+#include "storage/journal_replay.hpp"
+#include "storage/ring.hpp"
+#include "storage/segment_format.hpp"
+#include "storage/segment_reader.hpp"
+#include "storage/storage_context.hpp"
+
+namespace galgo::storage {
+
+struct LogOptions {
+    std::uint64_t segment_size = 1 * kGiB;              ///< a segment is sealed when it holds that much
+    std::uint32_t messages_required_to_save = 1024;     ///< at least 1
+    std::uint64_t size_required_to_save = 1 * kMiB;     ///< at least 1
+    bool persisted = false;                             ///< acknowledged = on stable storage
+    bool validate_checksum = true;                      ///< of batches read from disk
+};
+
+/// A batch as it will stand in the log: header stamped, offsets and op assigned by the caller.
+struct StampedBatch {
+    memory::BufRef bytes;  ///< 256-byte header and frames
+    Offset base;           ///< at least end_offset() of the log
+    std::uint32_t count = 0;
+    Timestamp timestamp;
+    OpNumber op;           ///< above the op of the batch before
+    OpNumber commit_op;    ///< for the journal: highest op known as committed
+    ViewNumber view;
+};
+
+/// Where to read; owned, so that nothing of the log is needed but its directory.
+struct ReadPlan {
+    struct DiskRange {
+        Offset start;  ///< names the segment
+        std::uint64_t size_bytes = 0;
+        std::optional<std::uint64_t> position;  ///< where to begin, when known
+        std::uint64_t index_entries = 0;        ///< in the index file, when it has to be searched
+        FileRef file;                           ///< may be empty: opened when read
+    };
+    Offset from;
+    Offset limit;  ///< committed end at planning
+    std::uint32_t count = 0;
+    std::uint64_t max_bytes = 0;
+    InlineVector<DiskRange, 2> disk;
+    InlineVector<memory::BufRef, 8> tail;  ///< whole batches
+
+    [[nodiscard]] bool empty() const noexcept { return disk.empty() && tail.empty(); }
+    /// Nothing to wait for.
+    [[nodiscard]] bool resident() const noexcept { return disk.empty(); }
+};
+
+/// What was read: bytes to be sent one behind the other.
+struct ReadSlices {
+    InlineVector<memory::BufRef, 16> slices;
+    std::uint64_t bytes = 0;
+    std::uint32_t message_count = 0;
+    Offset first;  ///< of the messages in the slices, when there are any
+    Offset next;   ///< where the following read goes on
+};
+
+struct LogStats {
+    std::uint64_t message_count = 0;
+    std::uint64_t bytes = 0;
+    std::uint32_t segment_count = 0;
+    std::uint64_t tail_bytes = 0;
+    std::uint64_t unsynced_bytes = 0;
+};
+
+struct SegmentFacts {
+    Offset start;
+    Offset end;  ///< behind its last message
+    std::uint64_t size_bytes = 0;
+    Timestamp last_timestamp;
+    bool sealed = false;
+};
+
+/// What open() found and did.
+struct RecoveryReport {
+    std::uint64_t cut_bytes = 0;             ///< of a torn tail, kept aside
+    std::uint32_t healed_batch_count = 0;    ///< written again from the journal
+    std::uint32_t salvaged_batch_count = 0;  ///< whole batches behind the damage, written again
+    std::uint64_t lost_message_count = 0;    ///< named by the journal, but nowhere whole
+    std::uint32_t rebuilt_index_count = 0;
+};
+
+class PartitionLog : public coro::Anchored {
+ public:
+    /// Opens what is below `directory`, repairs it, and brings in what the journal knows (`replay` may be null).
+    /// Never refuses because of damage: the log is then fenced, or begins where it is whole. Errors are those of
+    /// the system. `root`: prefix of `directory` that exists and is stable already.
+    static coro::Task<Result<std::unique_ptr<PartitionLog>>> open(StorageContext& context, std::string root,
+                                                                  std::string directory,
+                                                                  PartitionKey partition,
+                                                                  Incarnation incarnation, LogOptions options,
+                                                                  const JournalReplay* replay);
+    ~PartitionLog();
+
+    // ---- writing -----------------------------------------------------------------------------------------
+    /// Completes when the batch has the durability of the log. The batch is placed synchronously, at the start,
+    /// so appends that run side by side keep their order. On an error its offsets stay a hole.
+    coro::Task<Status> append(StampedBatch batch);
+    /// Everything up to `op` may be read. Starts a flush when a save threshold is passed. Synchronous.
+    void commit(OpNumber op);
+    /// Writes the whole tail into segments.
+    coro::Task<Status> force_flush();
+    /// The same, and waits for stable storage.
+    coro::Task<Status> flush_and_sync();
+    /// flush_and_sync(), then lets go of all files. The log is not used afterwards. May be called when fenced.
+    coro::Task<Status> close();
+
+    // ---- reading -----------------------------------------------------------------------------------------
+    /// At most `count` messages from `from` on below `committed_end`, at most `max_bytes` unless the first batch
+    /// alone is larger. Synchronous.
+    [[nodiscard]] ReadPlan plan_read(Offset from, std::uint32_t count, std::uint64_t max_bytes,
+                                     Offset committed_end) const;
+    /// Damage where the first wanted batch should be is an error (CannotReadMessage, InvalidMessageChecksum,
+    /// InvalidBatchChecksum); damage further on ends the slices before it.
+    coro::Task<Result<ReadSlices>> read(ReadPlan plan);
+    /// First message of the first batch with base timestamp >= `timestamp`; end_offset() when there is none.
+    coro::Task<Result<Offset>> offset_at_or_after(Timestamp timestamp);
+
+    [[nodiscard]] Offset first_offset() const noexcept;
+    [[nodiscard]] Offset end_offset() const noexcept { return end_offset_; }
+    [[nodiscard]] Offset committed_end() const noexcept { return committed_end_; }
+    [[nodiscard]] Timestamp last_timestamp() const noexcept { return last_timestamp_; }
+    [[nodiscard]] LogStats stats() const noexcept;
+    [[nodiscard]] std::size_t segment_count() const noexcept { return segments_.size(); }
+    [[nodiscard]] SegmentFacts segment(std::size_t index) const noexcept;
+
+    // ---- dropping ----------------------------------------------------------------------------------------
+    /// The oldest sealed segment goes into the trash. Error SegmentNotFound when there is none.
+    coro::Task<Status> drop_oldest_segment();
+    /// Drops everything; the log begins at offset 0 under the new incarnation.
+    coro::Task<Status> purge(Incarnation incarnation);
+    /// Drops everything, and the directory. The log is not used afterwards.
+    coro::Task<Status> destroy();
+
+    // ---- state -------------------------------------------------------------------------------------------
+    /// Why appends are refused, if they are.
+    [[nodiscard]] const std::optional<Error>& fenced() const noexcept { return fence_; }
+    [[nodiscard]] std::string fence_text() const;
+    [[nodiscard]] const RecoveryReport& recovery() const noexcept { return recovery_; }
+    /// Everything that the journals of earlier runs told of this log is in its files, synced.
+    [[nodiscard]] bool recovery_complete() const noexcept { return recovery_complete_; }
+    /// Does it have records in journal files up to `sequence`?
+    [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
+    [[nodiscard]] PartitionKey partition() const noexcept { return partition_; }
+    [[nodiscard]] Incarnation incarnation() const noexcept { return incarnation_; }
+    [[nodiscard]] const LogOptions& options() const noexcept { return options_; }
+    /// Closes the files of the active segment when nothing is on its way.
+    void drop_idle_files() noexcept;
+
+ private:
+    struct TailBatch {
+        memory::BufRef bytes;
+        Offset base;
+        std::uint32_t count = 0;
+        Timestamp timestamp;
+        OpNumber op;
+        std::uint64_t journal_sequence = 0;  ///< 0: no record to release (yet)
+        bool failed = false;                 ///< not acknowledged: neither read nor flushed
+        bool writing = false;                ///< part of the flush on its way
+
+        [[nodiscard]] Offset end() const noexcept { return base.plus(count); }
+    };
+    struct Uncommitted {
+        OpNumber op;
+        Offset end;
+    };
+    struct Segment {
+        Offset start;
+        Offset first;  ///< base of its first batch; == end when it has none
+        Offset end;
+        std::uint64_t size_bytes = 0;
+        std::uint64_t index_entries = 0;  ///< in the index file
+        Timestamp last_timestamp;
+    };
+    /// The open files and the index of the segment that is written.
+    struct Writer {
+        Offset start;
+        FileRef log;
+        FileRef index_file;
+        std::vector<IndexEntry> index;     ///< all entries
+        std::size_t index_on_disk = 0;
+        std::optional<IndexEntry> last_batch;
+    };
+    struct PendingRelease {
+        std::uint64_t written_mark = 0;
+        std::uint64_t journal_sequence = 0;
+        std::uint32_t count = 0;
+    };
+    struct Salvaged {
+        memory::BufRef bytes;
+        wire::BatchHeader header;
+    };
+    class Collector;
+
+    PartitionLog(StorageContext& context, std::string root, std::string directory, PartitionKey partition,
+                 Incarnation incarnation, LogOptions options);
+
+    // partition_log.cpp
+    coro::Task<Status> append_bulk(std::uint64_t id, JournalRecord record);
+    coro::Task<Status> write_bulk(std::uint64_t id);
+    coro::Task<Status> name_in_journal(std::uint64_t id, JournalRecord record);
+    coro::Task<bool> try_unfence();
+    std::uint64_t place_in_tail(StampedBatch& batch);
+    void note_journaled(std::uint64_t id, std::uint64_t journal_sequence);
+    void fail_batch(std::uint64_t id);
+    [[nodiscard]] TailBatch* find_tail(std::uint64_t id) noexcept;
+    void fence(const Error& error, const char* what);
+    void release_records(std::uint64_t journal_sequence, std::uint32_t count);
+
+    // partition_log_flush.cpp
+    void flush_if_due();
+    static coro::Task<void> flush_in_background(coro::Anchor<PartitionLog> log);
+    static coro::Task<void> sync_in_background(coro::Anchor<PartitionLog> log);
+    void start_background_sync();
+    coro::Task<Status> flush_until(std::uint64_t id);
+    coro::Task<Status> flush_once(std::uint64_t id);
+    coro::Task<Status> flush_chunk(std::uint64_t id);
+    std::size_t gather(StorageContext::Parts& parts, std::uint64_t id, std::uint64_t& bytes);
+    coro::Task<Status> write_parts(StorageContext::Parts& parts, std::size_t count, std::uint64_t position);
+    void take_over_flushed();
+    void drop_failed_front();
+    coro::Task<Status> sync_until(std::uint64_t mark);
+    coro::Task<Status> sync_once();
+    coro::Task<Status> sync_files();
+    coro::Task<Status> write_index(Writer& writer, std::uint64_t stable_bytes);
+    void release_synced();
+    coro::Task<Status> ensure_writer();
+    coro::Task<Status> create_segment(Offset start);
+    coro::Task<Status> open_writer();
+    coro::Task<Status> seal();
+    coro::Task<Status> make_directory();
+
+    // partition_log_read.cpp
+    [[nodiscard]] std::size_t find_segment(Offset offset) const noexcept;
+    [[nodiscard]] std::size_t find_tail_index(Offset offset) const noexcept;
+    [[nodiscard]] ReadPlan::DiskRange range_of(std::size_t segment) const;
+    coro::Task<Status> read_range(ReadPlan::DiskRange& range, Collector& collector);
+    coro::Task<Status> open_range(ReadPlan::DiskRange& range);
+    coro::Task<Result<std::uint64_t>> begin_of(const ReadPlan::DiskRange& range, Offset from);
+    coro::Task<Result<std::optional<Offset>>> find_timestamp(std::size_t segment, Timestamp timestamp);
+
+    // partition_log_recovery.cpp
+    coro::Task<Status> recover(const JournalReplay* replay);
+    coro::Task<Status> list_segments();
+    coro::Task<Status> check_incarnation();
+    coro::Task<Status> write_incarnation();
+    coro::Task<Status> recover_sealed(std::size_t index);
+    coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
+    coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, std::uint64_t log_bytes);
+    coro::Task<Status> rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries);
+    coro::Task<Status> cut_tail(Segment& segment, runtime::FileHandle file, std::uint64_t position,
+                                std::uint64_t size, std::vector<Salvaged>& salvaged);
+    coro::Task<Status> keep_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
+                                  std::uint64_t to);
+    coro::Task<Status> heal(const JournalFacts* facts, const JournalReplay* replay,
+                            std::vector<Salvaged>& salvaged);
+    void place_recovered(memory::BufRef bytes, const wire::BatchHeader& header, OpNumber op);
+    coro::Task<Status> finish_recovery();
+
+    // partition_log_drop.cpp
+    coro::Task<void> quiesce();
+    coro::Task<Status> move_to_trash(Offset start);
+    coro::Task<Status> drop_everything();
+
+    [[nodiscard]] std::string path_of(Offset start, std::string_view extension) const;
+    [[nodiscard]] Offset flushed_end() const noexcept;
+
+    StorageContext& context_;
+    std::string root_;
+    std::string directory_;
+    PartitionKey partition_;
+    Incarnation incarnation_;
+    LogOptions options_;
+    std::uint64_t log_number_;
+
+    Ring<TailBatch> tail_;
+    std::uint64_t tail_first_id_ = 1;  ///< of tail_[0]; ids ascend by one
+    std::uint64_t tail_messages_ = 0;
+    std::uint64_t tail_bytes_ = 0;
+    Ring<Uncommitted> uncommitted_;
+    Offset end_offset_;
+    Offset committed_end_;
+    OpNumber committed_op_;
+    Timestamp last_timestamp_;
+
+    std::vector<Segment> segments_;  ///< ascending; the last one is active when `writer_` says so
+    bool last_is_sealed_ = false;    ///< the last segment takes no more
+    Writer writer_;                  ///< of the last segment
+    std::vector<PendingRelease> pending_releases_;
+    bool directory_exists_ = false;
+    bool entries_dirty_ = false;     ///< directory entries not stable yet
+
+    bool flush_running_ = false;
+    bool sync_running_ = false;
+    bool background_flush_ = false;
+    bool background_sync_ = false;
+    bool unfencing_ = false;
+    bool closed_ = false;
+    std::uint64_t written_total_ = 0;  ///< bytes written to segments since open
+    std::uint64_t synced_total_ = 0;   ///< of those, known as stable
+
+    std::optional<Error> fence_;
+    bool fence_is_temporary_ = false;
+    Instant fenced_at_{0};
+    const char* fence_reason_ = "";
+    RecoveryReport recovery_;
+    bool recovery_complete_ = true;
+
+    coro::WaitList flush_done_;
+    coro::WaitList sync_done_;
+    coro::Scope scope_;
+};
+
+}  // namespace galgo::storage

@@ -1,0 +1,160 @@
+// Dropping segments: retention, purge, deletion. Files go to the trash by rename; their bytes are freed there.
+#include <cerrno>
+#include <format>
+
+#include "runtime/io_await.hpp"
+#include "storage/partition_log.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+
+namespace {
+
+/// partition / offsets / consumers
+constexpr std::uint32_t kDirectoryDepthMax = 3;
+
+Task<Status> remove_tree(runtime::IoBackend& io, const std::string& directory, std::uint32_t depth) {
+    const auto entries = io.list_directory(directory);
+    GALGO_CO_TRY(entries);
+    for (const runtime::DirectoryEntry& entry : *entries) {
+        const std::string path = directory + '/' + entry.name;
+        if (!entry.is_directory) {
+            GALGO_CO_TRY(co_await runtime::unlink(io, path));
+        } else if (depth > 1) {
+            GALGO_CO_TRY(co_await remove_tree(io, path, depth - 1));
+        }
+    }
+    const Status removed = co_await runtime::remove_directory(io, directory);
+    co_return removed;
+}
+
+}  // namespace
+
+/// Returns when no write, no sync and no background work is on its way. The caller has seen to it that none starts.
+Task<void> PartitionLog::quiesce() {
+    while (flush_running_ || sync_running_ || background_flush_ || background_sync_) {
+        if (flush_running_) {
+            co_await flush_done_.wait();
+        } else if (sync_running_) {
+            co_await sync_done_.wait();
+        } else {
+            co_await coro::yield_to(context_.ready);
+        }
+    }
+}
+
+Task<Status> PartitionLog::move_to_trash(Offset start) {
+    context_.files.forget_segment(log_number_, start);
+    const std::string index_path = path_of(start, kIndexExtension);
+    const Status unlinked = co_await runtime::unlink(context_.io, index_path);
+    if (!unlinked.has_value() && unlinked.error().os_errno != ENOENT) {
+        co_return unlinked;
+    }
+    GALGO_CO_TRY(co_await runtime::make_directories(context_.io, context_.trash));
+    const std::string from = path_of(start, kLogExtension);
+    const std::string to = std::format("{}/{:016x}-{}-{:020}.log", context_.trash, partition_.value(),
+                                       incarnation_.value(), start.value());
+    const Status moved = co_await runtime::rename(context_.io, from, to);
+    if (!moved.has_value() && moved.error().os_errno != ENOENT) {
+        co_return moved;
+    }
+    co_return Status{};
+}
+
+Task<Status> PartitionLog::drop_oldest_segment() {
+    if (segments_.empty() || !segment(0).sealed) {
+        co_return fail(ErrorCode::kSegmentNotFound);
+    }
+    // The name of the last segment carries the next offset: it goes only when there is another one.
+    if (segments_.size() == 1) {
+        if (flush_running_) {
+            co_return fail(ErrorCode::kTransientNotAccepted);
+        }
+        flush_running_ = true;
+        const Status created = co_await create_segment(flushed_end());
+        flush_running_ = false;
+        flush_done_.wake_all();
+        GALGO_CO_TRY(created);
+    }
+    const Offset start = segments_.front().start;
+    GALGO_CO_TRY(co_await move_to_trash(start));
+    if (!segments_.empty() && segments_.front().start == start) {
+        segments_.erase(segments_.begin());
+    }
+    entries_dirty_ = true;
+    co_return Status{};
+}
+
+/// Lets go of everything in memory and moves all segments away. Nothing is on its way.
+Task<Status> PartitionLog::drop_everything() {
+    for (std::size_t i = 0; i < tail_.size(); ++i) {
+        if (tail_[i].journal_sequence != 0) {
+            context_.journal.release(tail_[i].journal_sequence, 1);
+        }
+    }
+    tail_first_id_ += tail_.size();
+    tail_.clear();
+    tail_messages_ = tail_bytes_ = 0;
+    uncommitted_.clear();
+    for (const PendingRelease& release : pending_releases_) {
+        context_.journal.release(release.journal_sequence, release.count);
+    }
+    pending_releases_.clear();
+    synced_total_ = written_total_;
+    writer_ = Writer{};
+    const std::vector<Segment> dropped = std::move(segments_);
+    segments_.clear();
+    last_is_sealed_ = false;
+    Status status;
+    for (const Segment& segment : dropped) {
+        const Status moved = co_await move_to_trash(segment.start);
+        if (!moved.has_value() && status.has_value()) {
+            status = moved;
+        }
+    }
+    co_return status;
+}
+
+Task<Status> PartitionLog::purge(Incarnation incarnation) {
+    GALGO_CHECK(incarnation > incarnation_);
+    closed_ = true;
+    co_await quiesce();
+    Status status = co_await drop_everything();
+    end_offset_ = committed_end_ = Offset{0};
+    committed_op_ = OpNumber{0};
+    last_timestamp_ = Timestamp{0};
+    incarnation_ = incarnation;
+    fence_.reset();
+    // From here on files of the old incarnation are stale wherever a crash leaves them. Before the first file
+    // there is nothing to tell apart.
+    if (directory_exists_) {
+        const Status noted = co_await write_incarnation();
+        if (noted.has_value()) {
+            const Status synced = co_await runtime::sync_directory(context_.io, directory_);
+            status = status.has_value() ? synced : status;
+        } else {
+            status = noted;
+        }
+    }
+    closed_ = false;
+    if (!status.has_value()) {
+        fence(status.error(), "purge failed");
+    }
+    co_return status;
+}
+
+Task<Status> PartitionLog::destroy() {
+    closed_ = true;
+    co_await quiesce();
+    co_await scope_.close();
+    Status status = co_await drop_everything();
+    context_.files.forget_log(log_number_);
+    if (!directory_exists_) {
+        co_return status;
+    }
+    const Status removed = co_await remove_tree(context_.io, directory_, kDirectoryDepthMax);
+    co_return status.has_value() ? removed : status;
+}
+
+}  // namespace galgo::storage

@@ -1,0 +1,416 @@
+// From the tail into segment files, and from there onto stable storage.
+#include <algorithm>
+#include <cerrno>
+
+#include "observe/log.hpp"
+#include "runtime/io_await.hpp"
+#include "storage/partition_log.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+
+namespace {
+
+/// Results of the back end are 32-bit.
+constexpr std::uint64_t kWriteBytesMax = 1 * kGiB;
+
+}  // namespace
+
+std::string PartitionLog::path_of(Offset start, std::string_view extension) const {
+    return directory_ + '/' + segment_file_name(start, extension);
+}
+
+// ---- when ------------------------------------------------------------------------------------------------
+
+void PartitionLog::flush_if_due() {
+    if (background_flush_ || closed_ || fence_.has_value() ||
+        (tail_messages_ < options_.messages_required_to_save &&
+         tail_bytes_ < options_.size_required_to_save)) {
+        return;
+    }
+    drop_failed_front();
+    if (!tail_.empty() && tail_.front().end() <= committed_end_) {
+        background_flush_ = true;
+        scope_.spawn(&PartitionLog::flush_in_background, coro::Anchor<PartitionLog>(*this));
+    }
+}
+
+Task<void> PartitionLog::flush_in_background(coro::Anchor<PartitionLog> log) {
+    PartitionLog& self = *log;
+    // Not inside commit(): what commits in this turn goes along.
+    co_await coro::yield_to(self.context_.ready);
+    // The committed part as it is now: later commits start the next flush.
+    std::uint64_t id = 0;
+    for (std::size_t i = 0; i < self.tail_.size() && self.tail_[i].end() <= self.committed_end_; ++i) {
+        id = self.tail_first_id_ + i;
+    }
+    if (id != 0 && !self.closed_) {
+        (void)co_await self.flush_until(id);
+        self.start_background_sync();
+    }
+    self.background_flush_ = false;
+    self.flush_if_due();
+}
+
+void PartitionLog::start_background_sync() {
+    if (!background_sync_ && !closed_ && !sync_running_ && synced_total_ < written_total_) {
+        background_sync_ = true;
+        scope_.spawn(&PartitionLog::sync_in_background, coro::Anchor<PartitionLog>(*this));
+    }
+}
+
+Task<void> PartitionLog::sync_in_background(coro::Anchor<PartitionLog> log) {
+    (void)co_await log->sync_until(log->written_total_);
+    log->background_sync_ = false;
+}
+
+// ---- flush -----------------------------------------------------------------------------------------------
+
+/// Writes the tail up to the batch `id`. Whoever comes while a write is on its way waits and joins the next.
+Task<Status> PartitionLog::flush_until(std::uint64_t id) {
+    while (tail_first_id_ <= id) {
+        if (flush_running_) {
+            co_await flush_done_.wait();
+            continue;
+        }
+        if (fence_.has_value()) {
+            co_return std::unexpected(*fence_);
+        }
+        if (closed_) {
+            co_return fail(ErrorCode::kTransientNotAccepted);
+        }
+        GALGO_CO_TRY(co_await flush_once(id));
+    }
+    co_return Status{};
+}
+
+Task<Status> PartitionLog::flush_once(std::uint64_t id) {
+    GALGO_CHECK(!flush_running_);
+    flush_running_ = true;
+    const Status status = co_await flush_chunk(id);
+    flush_running_ = false;
+    flush_done_.wake_all();
+    if (!status.has_value()) {
+        for (std::size_t i = 0; i < tail_.size(); ++i) {
+            tail_[i].writing = false;
+        }
+        fence(status.error(), "segment write failed");
+        co_return std::unexpected(*fence_);
+    }
+    co_return status;
+}
+
+Task<Status> PartitionLog::flush_chunk(std::uint64_t id) {
+    drop_failed_front();
+    if (tail_.empty()) {
+        co_return Status{};
+    }
+    GALGO_CO_TRY(co_await ensure_writer());
+    drop_failed_front();  // some may have failed meanwhile
+    auto parts = context_.take_parts();
+    std::uint64_t bytes = 0;
+    const std::size_t count = gather(*parts, id, bytes);
+    Status written;
+    if (count != 0) {
+        written = co_await write_parts(*parts, count, segments_.back().size_bytes);
+    }
+    context_.give_parts(std::move(parts));
+    GALGO_CO_TRY(written);
+    take_over_flushed();
+    co_return Status{};
+}
+
+/// The batches up to `id` that fit into one write and into the segment (which may pass its size by the last one).
+std::size_t PartitionLog::gather(StorageContext::Parts& parts, std::uint64_t id, std::uint64_t& bytes) {
+    const std::uint64_t size = segments_.back().size_bytes;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < tail_.size() && tail_first_id_ + i <= id; ++i) {
+        TailBatch& batch = tail_[i];
+        if (batch.failed) {
+            continue;
+        }
+        if (count == parts.size() || size + bytes >= options_.segment_size ||
+            (count != 0 && bytes + batch.bytes.size() > kWriteBytesMax)) {
+            break;
+        }
+        // The kernel only reads through it.
+        parts[count++] = {.iov_base = const_cast<std::byte*>(batch.bytes.bytes().data()),
+                          .iov_len = batch.bytes.size()};
+        bytes += batch.bytes.size();
+        batch.writing = true;
+    }
+    return count;
+}
+
+Task<Status> PartitionLog::write_parts(StorageContext::Parts& parts, std::size_t count,
+                                       std::uint64_t position) {
+    const FileRef file = writer_.log;
+    std::size_t first = 0;
+    while (first < count) {
+        const std::int32_t result = co_await runtime::io_await([&](runtime::IoOp& op) {
+            context_.io.writev(op, file.handle(), {parts.data() + first, count - first}, position);
+        });
+        if (result == -EINTR || result == -EAGAIN) {
+            continue;
+        }
+        if (result <= 0) {
+            co_return fail_os(result == 0 ? EIO : -result);
+        }
+        auto done = static_cast<std::size_t>(result);
+        position += done;
+        while (first < count && done >= parts[first].iov_len) {
+            done -= parts[first++].iov_len;
+        }
+        if (done != 0) {
+            parts[first].iov_base = static_cast<std::byte*>(parts[first].iov_base) + done;
+            parts[first].iov_len -= done;
+        }
+    }
+    co_return Status{};
+}
+
+/// What was written belongs to the segment now; reads find it there from this moment on.
+void PartitionLog::take_over_flushed() {
+    Segment& segment = segments_.back();
+    while (!tail_.empty() && (tail_.front().writing || tail_.front().failed)) {
+        TailBatch batch = tail_.pop_front();
+        ++tail_first_id_;
+        tail_bytes_ -= batch.bytes.size();
+        tail_messages_ -= batch.count;
+        if (!batch.writing) {
+            continue;
+        }
+        const IndexEntry entry{
+            .offset = batch.base, .timestamp = batch.timestamp, .position = segment.size_bytes};
+        if (segment.size_bytes == 0) {
+            segment.first = batch.base;
+        }
+        if (writer_.index.empty() ||
+            entry.position - writer_.index.back().position >= kIndexStrideBytes) {
+            writer_.index.push_back(entry);
+        }
+        writer_.last_batch = entry;
+        segment.size_bytes += batch.bytes.size();
+        segment.end = batch.end();
+        segment.last_timestamp = std::max(segment.last_timestamp, batch.timestamp);
+        written_total_ += batch.bytes.size();
+        if (batch.journal_sequence != 0) {
+            release_records(batch.journal_sequence, 1);
+        }
+    }
+}
+
+/// Failed batches at the front that no write holds.
+void PartitionLog::drop_failed_front() {
+    while (!tail_.empty() && tail_.front().failed && !tail_.front().writing) {
+        const TailBatch batch = tail_.pop_front();
+        ++tail_first_id_;
+        tail_bytes_ -= batch.bytes.size();
+        tail_messages_ -= batch.count;
+    }
+}
+
+// ---- sync ------------------------------------------------------------------------------------------------
+
+/// Returns when everything written before `mark` is stable. What queues up meanwhile shares the next sync.
+Task<Status> PartitionLog::sync_until(std::uint64_t mark) {
+    while (synced_total_ < mark) {
+        if (sync_running_) {
+            co_await sync_done_.wait();
+            continue;
+        }
+        if (fence_.has_value() && !fence_is_temporary_) {
+            co_return std::unexpected(*fence_);
+        }
+        GALGO_CO_TRY(co_await sync_once());
+    }
+    co_return Status{};
+}
+
+Task<Status> PartitionLog::sync_once() {
+    GALGO_CHECK(!sync_running_);
+    sync_running_ = true;
+    const std::uint64_t mark = written_total_;
+    const Status status = co_await sync_files();
+    if (status.has_value()) {
+        synced_total_ = mark;
+        release_synced();
+    } else {
+        // The kernel may have dropped what it could not write: only the journal and the tail have it now.
+        Error error = status.error();
+        error.os_errno = error.os_errno == ENOSPC ? EIO : error.os_errno;
+        fence(error, "segment sync failed");
+    }
+    sync_running_ = false;
+    sync_done_.wake_all();
+    co_return status;
+}
+
+Task<Status> PartitionLog::sync_files() {
+    const FileRef active = writer_.log;
+    const Offset active_start = writer_.start;
+    const std::uint64_t active_bytes = segments_.empty() ? 0 : segments_.back().size_bytes;
+    if (entries_dirty_) {
+        entries_dirty_ = false;
+        const Status synced = co_await runtime::sync_directory(context_.io, directory_);
+        if (!synced.has_value()) {
+            entries_dirty_ = true;
+            co_return synced;
+        }
+    }
+    if (active) {
+        GALGO_CO_TRY(co_await runtime::sync(context_.io, active.handle()));
+        if (writer_.log && writer_.start == active_start) {
+            (void)co_await write_index(writer_, active_bytes);
+        }
+    }
+    co_return Status{};
+}
+
+/// Entries of the stable part of the log go to the disk. A failure costs nothing: they are derived, and tried
+/// again by the next sync.
+Task<Status> PartitionLog::write_index(Writer& writer, std::uint64_t stable_bytes) {
+    constexpr std::size_t kEntriesPerWrite = 64;
+    const FileRef file = writer.index_file;
+    const Offset start = writer.start;
+    std::size_t done = writer.index_on_disk;
+    while (file && done < writer.index.size() && writer.index[done].position < stable_bytes) {
+        std::byte bytes[kEntriesPerWrite * kIndexEntryBytes];
+        std::size_t count = 0;
+        while (count < kEntriesPerWrite && done + count < writer.index.size() &&
+               writer.index[done + count].position < stable_bytes) {
+            encode_index_entry(MutableBytes(bytes).subspan(count * kIndexEntryBytes),
+                               writer.index[done + count]);
+            ++count;
+        }
+        GALGO_CO_TRY(co_await runtime::write_all(context_.io, file.handle(),
+                                                 ConstBytes(bytes, count * kIndexEntryBytes),
+                                                 done * kIndexEntryBytes));
+        done += count;
+        // The active writer may have been sealed meanwhile: it then begins where it stood.
+        if (writer.start != start || !writer.index_file) {
+            break;
+        }
+        writer.index_on_disk = done;
+    }
+    if (&writer == &writer_ && writer_.start == start && !segments_.empty()) {
+        segments_.back().index_entries = writer_.index_on_disk;
+    }
+    co_return Status{};
+}
+
+void PartitionLog::release_synced() {
+    std::size_t done = 0;
+    while (done < pending_releases_.size() && pending_releases_[done].written_mark <= synced_total_) {
+        context_.journal.release(pending_releases_[done].journal_sequence, pending_releases_[done].count);
+        ++done;
+    }
+    pending_releases_.erase(pending_releases_.begin(),
+                            pending_releases_.begin() + static_cast<std::ptrdiff_t>(done));
+}
+
+// ---- segments --------------------------------------------------------------------------------------------
+
+/// A segment that takes more, with its files open.
+Task<Status> PartitionLog::ensure_writer() {
+    if (!segments_.empty() && !last_is_sealed_ &&
+        segments_.back().size_bytes >= options_.segment_size) {
+        GALGO_CO_TRY(co_await seal());
+    }
+    if (segments_.empty() || last_is_sealed_) {
+        const Status created = co_await create_segment(flushed_end());
+        co_return created;
+    }
+    if (!writer_.log) {
+        const Status opened = co_await open_writer();
+        co_return opened;
+    }
+    co_return Status{};
+}
+
+/// Makes the active segment stable and ends it. Only then the next one is written: so all that a power loss can
+/// damage is in the last segment. Appends to the tail go on meanwhile.
+Task<Status> PartitionLog::seal() {
+    GALGO_CO_TRY(co_await sync_until(written_total_));
+    if (writer_.index_file) {
+        if (writer_.last_batch.has_value() &&
+            (writer_.index.empty() || writer_.index.back().position < writer_.last_batch->position)) {
+            writer_.index.push_back(*writer_.last_batch);
+        }
+        (void)co_await write_index(writer_, segments_.back().size_bytes);
+        (void)co_await runtime::sync(context_.io, writer_.index_file.handle());
+    }
+    writer_ = Writer{};
+    last_is_sealed_ = true;
+    co_return Status{};
+}
+
+Task<Status> PartitionLog::make_directory() {
+    if (directory_exists_) {
+        co_return Status{};
+    }
+    GALGO_CO_TRY(co_await runtime::make_directories(context_.io, directory_));
+    GALGO_CO_TRY(co_await write_incarnation());
+    // Each new directory is an entry of the one above it.
+    for (std::size_t end = directory_.rfind('/'); end != std::string::npos && end >= root_.size() && end != 0;
+         end = directory_.rfind('/', end - 1)) {
+        GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_.substr(0, end)));
+    }
+    directory_exists_ = true;
+    co_return Status{};
+}
+
+Task<Status> PartitionLog::create_segment(Offset start) {
+    GALGO_CO_TRY(co_await make_directory());
+    GALGO_CHECK(segments_.empty() || segments_.back().start < start);
+    const std::string log_path = path_of(start, kLogExtension);
+    const std::string index_path = path_of(start, kIndexExtension);
+    // A file of that name can only be the empty one of an attempt that failed half-way.
+    const Result<runtime::FileFacts> facts = context_.io.file_facts(log_path);
+    if (facts.has_value() && facts->size_bytes != 0) {
+        co_return fail_os(EEXIST);
+    }
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle log,
+                        co_await runtime::open(context_.io, log_path, runtime::OpenMode::kCreate));
+    Writer writer{.start = start, .log = context_.files.adopt(log)};
+    const Result<runtime::FileHandle> index =
+        co_await runtime::open(context_.io, index_path, runtime::OpenMode::kCreate);
+    if (index.has_value()) {
+        writer.index_file = context_.files.adopt(*index);
+    }
+    writer_ = std::move(writer);
+    segments_.push_back({.start = start, .first = start, .end = start});
+    last_is_sealed_ = false;
+    entries_dirty_ = true;
+    co_return Status{};
+}
+
+/// Opens the files of the last segment again (after a restart, or when they were dropped as idle).
+Task<Status> PartitionLog::open_writer() {
+    const Offset start = segments_.back().start;
+    const std::string log_path = path_of(start, kLogExtension);
+    const std::string index_path = path_of(start, kIndexExtension);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle log,
+                        co_await runtime::open(context_.io, log_path, runtime::OpenMode::kReadWrite));
+    writer_.start = start;
+    writer_.log = context_.files.adopt(log);
+    const Result<runtime::FileHandle> index =
+        co_await runtime::open(context_.io, index_path, runtime::OpenMode::kCreate);
+    if (index.has_value()) {
+        writer_.index_file = context_.files.adopt(*index);
+    }
+    co_return Status{};
+}
+
+void PartitionLog::drop_idle_files() noexcept {
+    if (!flush_running_ && !sync_running_ && synced_total_ == written_total_) {
+        writer_.log.reset();
+        writer_.index_file.reset();
+        context_.files.forget_log(log_number_);
+        tail_.shrink();
+        uncommitted_.shrink();
+    }
+}
+
+}  // namespace galgo::storage

@@ -1,0 +1,325 @@
+// Reading a partition's log: plan synchronously, then read without touching the log again.
+#include <algorithm>
+#include <utility>
+
+#include "observe/log.hpp"
+#include "runtime/io_await.hpp"
+#include "storage/partition_log.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+using memory::BufRef;
+
+namespace {
+
+constexpr std::uint32_t kFewMessages = 16;
+constexpr std::size_t kWindowSmall = 64 * kKiB;
+constexpr std::size_t kWindowLarge = 256 * kKiB;
+
+}  // namespace
+
+/// Cuts batches to what was asked for and collects the slices.
+class PartitionLog::Collector {
+ public:
+    Collector(StorageContext& context, const ReadPlan& plan) noexcept
+        : context_(context), limit_(plan.limit), max_bytes_(plan.max_bytes), left_(plan.count) {
+        result.next = plan.from;
+    }
+
+    [[nodiscard]] bool done() const noexcept { return full_ || left_ == 0 || result.next >= limit_; }
+
+    [[nodiscard]] bool few() const noexcept { return left_ <= kFewMessages; }
+
+    /// Takes what is wanted of the batch, which ends behind result.next.
+    Status add(const BufRef& batch, const wire::BatchHeader& header) {
+        const std::uint64_t from = std::max(result.next.value(), header.base_offset);
+        if (from >= limit_.value()) {
+            full_ = true;
+            return {};
+        }
+        const auto first = static_cast<std::uint32_t>(from - header.base_offset);
+        const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+            {header.message_count - first, left_, limit_.value() - from}));
+        if (count == header.message_count) {
+            if (take_bytes(batch.size())) {
+                result.slices.push_back(batch);
+                note(from, count);
+            }
+            return {};
+        }
+        GALGO_TRY_ASSIGN(const wire::BatchSlice slice,
+                         wire::slice_batch(batch.bytes(), {.first = first, .count = count}));
+        if (!take_bytes(slice.size())) {
+            return {};
+        }
+        GALGO_TRY_ASSIGN(BufRef head, context_.packer.pack(slice.header));
+        result.slices.push_back(std::move(head));
+        result.slices.push_back(batch.slice(slice.begin, slice.end - slice.begin));
+        note(from, count);
+        return {};
+    }
+
+    ReadSlices result;
+
+ private:
+    bool take_bytes(std::uint64_t bytes) noexcept {
+        if (result.message_count != 0 && result.bytes + bytes > max_bytes_) {
+            full_ = true;
+            return false;
+        }
+        result.bytes += bytes;
+        return true;
+    }
+    void note(std::uint64_t from, std::uint32_t count) noexcept {
+        if (result.message_count == 0) {
+            result.first = Offset(from);
+        }
+        result.message_count += count;
+        result.next = Offset(from + count);
+        left_ -= count;
+    }
+
+    StorageContext& context_;
+    Offset limit_;
+    std::uint64_t max_bytes_;
+    std::uint32_t left_;
+    bool full_ = false;
+};
+
+/// The segment that holds `offset`, or the first one behind it.
+std::size_t PartitionLog::find_segment(Offset offset) const noexcept {
+    const auto behind = std::ranges::upper_bound(segments_, offset, {}, &Segment::start);
+    return behind == segments_.begin() ? 0 : static_cast<std::size_t>(behind - segments_.begin()) - 1;
+}
+
+/// The first tail batch that ends behind `offset`.
+std::size_t PartitionLog::find_tail_index(Offset offset) const noexcept {
+    std::size_t low = 0;
+    std::size_t high = tail_.size();
+    while (low < high) {
+        const std::size_t middle = low + (high - low) / 2;
+        if (tail_[middle].end() <= offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+ReadPlan::DiskRange PartitionLog::range_of(std::size_t index) const {
+    const Segment& segment = segments_[index];
+    ReadPlan::DiskRange range{.start = segment.start,
+                              .size_bytes = segment.size_bytes,
+                              .index_entries = segment.index_entries};
+    if (writer_.log && writer_.start == segment.start) {
+        range.file = writer_.log;
+    } else {
+        range.file = context_.files.find({.log = log_number_, .start = segment.start});
+    }
+    return range;
+}
+
+ReadPlan PartitionLog::plan_read(Offset from, std::uint32_t count, std::uint64_t max_bytes,
+                                 Offset committed_end) const {
+    ReadPlan plan{.from = from,
+                  .limit = std::min(committed_end, end_offset_),
+                  .count = count,
+                  .max_bytes = max_bytes};
+    if (count == 0 || from >= plan.limit) {
+        return plan;
+    }
+    std::uint64_t planned_bytes = 0;
+    const bool last_is_written = writer_.log && !segments_.empty() && writer_.start == segments_.back().start;
+    for (std::size_t i = find_segment(from);
+         i < segments_.size() && planned_bytes <= max_bytes && segments_[i].first < plan.limit; ++i) {
+        const Segment& segment = segments_[i];
+        if (segment.size_bytes == 0 || segment.end <= from) {
+            continue;
+        }
+        ReadPlan::DiskRange range = range_of(i);
+        if (segment.first >= from) {
+            range.position = 0;
+        } else if (i + 1 == segments_.size() && last_is_written && !writer_.index.empty()) {
+            const auto behind = std::ranges::upper_bound(writer_.index, from, {}, &IndexEntry::offset);
+            range.position = behind == writer_.index.begin() ? 0 : std::prev(behind)->position;
+        }
+        if (range.file && range.file->has_hint && range.file->hint_offset == from) {
+            range.position = range.file->hint_position;
+        }
+        // Of the first one an unknown part is before `from`.
+        planned_bytes += plan.disk.empty() ? 0 : segment.size_bytes;
+        plan.disk.push_back(std::move(range));
+    }
+    std::uint64_t planned_messages = 0;
+    for (std::size_t i = find_tail_index(from);
+         i < tail_.size() && planned_messages < count && planned_bytes <= max_bytes &&
+         tail_[i].base < plan.limit; ++i) {
+        const TailBatch& batch = tail_[i];
+        if (batch.failed) {
+            continue;
+        }
+        planned_messages += batch.end().value() - std::max(batch.base, from).value();
+        planned_bytes += batch.bytes.size();
+        plan.tail.push_back(batch.bytes);
+    }
+    return plan;
+}
+
+Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
+    Collector collector(context_, plan);
+    Status status;
+    for (ReadPlan::DiskRange& range : plan.disk) {
+        if (collector.done()) {
+            break;
+        }
+        status = co_await read_range(range, collector);
+        if (!status.has_value()) {
+            break;
+        }
+    }
+    for (std::size_t i = 0; i < plan.tail.size() && status.has_value() && !collector.done(); ++i) {
+        const Result<wire::BatchHeader> header = wire::decode_batch_header(plan.tail[i].bytes());
+        GALGO_CHECK(header.has_value());  // it was stamped by us and has not left memory
+        status = collector.add(plan.tail[i], *header);
+    }
+    if (!status.has_value() && collector.result.message_count == 0) {
+        co_return std::unexpected(status.error());
+    }
+    co_return std::move(collector.result);
+}
+
+Task<Status> PartitionLog::open_range(ReadPlan::DiskRange& range) {
+    if (!range.file) {
+        const std::string path = path_of(range.start, kLogExtension);
+        GALGO_CO_TRY_ASSIGN(range.file, co_await context_.files.open(
+                                            {.log = log_number_, .start = range.start}, path));
+    }
+    co_return Status{};
+}
+
+/// Where the search for `from` begins: never behind it.
+Task<Result<std::uint64_t>> PartitionLog::begin_of(const ReadPlan::DiskRange& range, Offset from) {
+    if (range.position.has_value()) {
+        co_return *range.position;
+    }
+    if (range.index_entries == 0) {
+        co_return std::uint64_t{0};
+    }
+    const std::string path = path_of(range.start, kIndexExtension);
+    Result<FileRef> index = co_await context_.files.open(
+        {.log = log_number_, .start = range.start, .is_index = true}, path);
+    if (!index.has_value()) {
+        co_return std::uint64_t{0};  // the log says the same, only slower
+    }
+    const FileRef file = std::move(*index);
+    Result<std::uint64_t> found = co_await find_by_offset(context_.io, file.handle(), range.index_entries,
+                                                          from, range.size_bytes);
+    co_return found;
+}
+
+Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& collector) {
+    GALGO_CO_TRY(co_await open_range(range));
+    GALGO_CO_TRY_ASSIGN(const std::uint64_t begin, co_await begin_of(range, collector.result.next));
+    const FileRef file = range.file;
+    SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
+                         range.size_bytes, begin, collector.few() ? kWindowSmall : kWindowLarge);
+    while (!collector.done()) {
+        GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(collector.result.next));
+        if (step.kind == StepKind::kEnd) {
+            break;
+        }
+        if (step.kind == StepKind::kDamaged) {
+            observe::log_error("storage", "no batch where one should be",
+                               {{"directory", directory_},
+                                {"segment", range.start},
+                                {"position", step.position}});
+            co_return fail(ErrorCode::kCannotReadMessage);
+        }
+        if (!step.bytes) {
+            continue;  // before what is wanted
+        }
+        if (options_.validate_checksum) {
+            const Status valid = co_await verify_batch(context_.ready, step.bytes);
+            if (!valid.has_value()) {
+                observe::log_error("storage", "damaged batch",
+                                   {{"directory", directory_},
+                                    {"segment", range.start},
+                                    {"position", step.position},
+                                    {"offset", step.header.base_offset}});
+                co_return valid;
+            }
+        }
+        const Offset end(step.header.base_offset + step.header.message_count);
+        GALGO_CO_TRY(collector.add(step.bytes, step.header));
+        if (collector.result.next == end) {
+            file->hint_offset = end;
+            file->hint_position = cursor.position();
+            file->has_hint = true;
+        }
+    }
+    co_return Status{};
+}
+
+// ---- by time ---------------------------------------------------------------------------------------------
+
+Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t index, Timestamp timestamp) {
+    ReadPlan::DiskRange range = range_of(index);
+    if (writer_.log && writer_.start == range.start) {
+        const auto at = std::ranges::lower_bound(writer_.index, timestamp, {}, &IndexEntry::timestamp);
+        range.position = at == writer_.index.begin() ? 0 : std::prev(at)->position;
+    }
+    GALGO_CO_TRY(co_await open_range(range));
+    std::uint64_t begin = range.position.value_or(0);
+    if (!range.position.has_value() && range.index_entries != 0) {
+        const std::string path = path_of(range.start, kIndexExtension);
+        Result<FileRef> index_file = co_await context_.files.open(
+            {.log = log_number_, .start = range.start, .is_index = true}, path);
+        if (index_file.has_value()) {
+            const FileRef file = std::move(*index_file);
+            GALGO_CO_TRY_ASSIGN(begin, co_await find_before_timestamp(context_.io, file.handle(),
+                                                                      range.index_entries, timestamp,
+                                                                      range.size_bytes));
+        }
+    }
+    const FileRef file = range.file;
+    SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
+                         range.size_bytes, begin, kWindowSmall);
+    while (true) {
+        GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset(~std::uint64_t{0})));
+        if (step.kind == StepKind::kEnd) {
+            co_return std::nullopt;
+        }
+        if (step.kind == StepKind::kDamaged) {
+            co_return fail(ErrorCode::kCannotReadMessage);
+        }
+        if (step.header.base_timestamp_us >= timestamp.value()) {
+            co_return Offset(step.header.base_offset);
+        }
+    }
+}
+
+Task<Result<Offset>> PartitionLog::offset_at_or_after(Timestamp timestamp) {
+    // Synchronously: the tail of this moment, in case no segment has it.
+    Offset in_tail = end_offset_;
+    for (std::size_t i = 0; i < tail_.size(); ++i) {
+        if (!tail_[i].failed && tail_[i].timestamp >= timestamp) {
+            in_tail = tail_[i].base;
+            break;
+        }
+    }
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+        if (segments_[i].size_bytes == 0 || segments_[i].last_timestamp < timestamp) {
+            continue;
+        }
+        GALGO_CO_TRY_ASSIGN(const std::optional<Offset> found, co_await find_timestamp(i, timestamp));
+        if (found.has_value()) {
+            co_return *found;
+        }
+        // Only a segment whose last batch is not what its figures say gets here.
+    }
+    co_return in_tail;
+}
+
+}  // namespace galgo::storage

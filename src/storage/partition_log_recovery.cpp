@@ -1,0 +1,638 @@
+// Opening a partition's log: what is on disk, what is damaged, what the journal knows better.
+//
+// Sealed segments: their bounds are read, not their bytes; damage inside is found by the read that meets it.
+// Last segment: verified by checksums from its last index entry on, because entries reach the disk only when the
+// log before them is stable. What does not verify there is a torn tail: it is kept aside and cut. Whole batches
+// behind it (a power loss does not keep the order of writes) and bodies in the journal are then written again.
+#include <algorithm>
+#include <cerrno>
+#include <format>
+
+#include "observe/log.hpp"
+#include "runtime/io_await.hpp"
+#include "storage/detail/checksum.hpp"
+#include "storage/partition_log.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+using memory::AcquireClass;
+using memory::BufRef;
+
+namespace {
+
+constexpr std::string_view kIncarnationName = "/incarnation";
+constexpr std::string_view kFencedName = "/fenced";
+constexpr std::size_t kWindowBytes = 64 * kKiB;
+constexpr std::size_t kCopyBytes = 1 * kMiB;
+/// A header in torn bytes whose offset is further away than that says nothing.
+constexpr std::uint64_t kNamedDistanceMax = 1ULL << 24;
+/// Recovered bytes that wait in memory before they are written.
+constexpr std::uint64_t kHealBytesMax = 8 * kMiB;
+/// Bound of what is searched for whole batches behind damage, and held in memory meanwhile.
+constexpr std::uint64_t kSalvageBytesMax = 64 * kMiB;
+
+Task<Result<std::vector<std::byte>>> read_small_file(runtime::IoBackend& io, const std::string& path) {
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(io, path, runtime::OpenMode::kRead));
+    std::vector<std::byte> bytes(64);
+    const Result<std::size_t> got = co_await runtime::read(io, file, bytes, 0);
+    (void)co_await runtime::close(io, file);
+    GALGO_CO_TRY(got);
+    bytes.resize(*got);
+    co_return bytes;
+}
+
+Offset end_of(const wire::BatchHeader& header) noexcept {
+    return Offset(header.base_offset + header.message_count);
+}
+
+/// Entries of a log of that size: from its begin, ascending, inside of it.
+bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start, std::uint64_t log_bytes) noexcept {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        if (entries[i].position >= log_bytes || entries[i].offset < start ||
+            (i == 0 ? entries[i].position != 0
+                    : entries[i].position <= entries[i - 1].position ||
+                          entries[i].offset <= entries[i - 1].offset ||
+                          entries[i].timestamp < entries[i - 1].timestamp)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void add_entry(std::vector<IndexEntry>& entries, const SegmentStep& step) {
+    if (entries.empty() || step.position >= entries.back().position + kIndexStrideBytes) {
+        entries.push_back({.offset = Offset(step.header.base_offset),
+                           .timestamp = Timestamp(step.header.base_timestamp_us),
+                           .position = step.position});
+    }
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<PartitionLog>>> PartitionLog::open(
+    StorageContext& context, std::string root, std::string directory, PartitionKey partition,
+    Incarnation incarnation, LogOptions options, const JournalReplay* replay) {
+    std::unique_ptr<PartitionLog> log(new PartitionLog(context, std::move(root), std::move(directory),
+                                                       partition, incarnation, options));
+    const Status recovered = co_await log->recover(replay);
+    if (!recovered.has_value()) {
+        log->closed_ = true;
+        co_await log->quiesce();
+        co_await log->scope_.close();
+        co_return std::unexpected(recovered.error());
+    }
+    co_return log;
+}
+
+Task<Status> PartitionLog::recover(const JournalReplay* replay) {
+    GALGO_CO_TRY(co_await list_segments());
+    for (std::size_t i = 0; i + 1 < segments_.size(); ++i) {
+        GALGO_CO_TRY(co_await recover_sealed(i));
+    }
+    std::vector<Salvaged> salvaged;
+    if (!segments_.empty()) {
+        GALGO_CO_TRY(co_await recover_last(salvaged));
+        end_offset_ = std::max(end_offset_, flushed_end());
+    }
+    const JournalFacts* facts = replay == nullptr ? nullptr : replay->find(partition_, incarnation_);
+    GALGO_CO_TRY(co_await heal(facts, replay, salvaged));
+    const Status finished = co_await finish_recovery();
+    co_return finished;
+}
+
+// ---- what is there ---------------------------------------------------------------------------------------
+
+Task<Status> PartitionLog::list_segments() {
+    auto entries = context_.io.list_directory(directory_);
+    if (!entries.has_value()) {
+        if (entries.error().os_errno == ENOENT) {
+            co_return Status{};
+        }
+        co_return std::unexpected(entries.error());
+    }
+    directory_exists_ = true;
+    entries_dirty_ = true;  // made by a process that may have been killed
+    std::vector<Offset> indexes;
+    for (const runtime::DirectoryEntry& entry : *entries) {
+        if (const auto start = parse_segment_file_name(entry.name, kLogExtension)) {
+            segments_.push_back({.start = *start, .first = *start, .end = *start});
+        } else if (const auto index = parse_segment_file_name(entry.name, kIndexExtension)) {
+            indexes.push_back(*index);
+        }
+    }
+    std::ranges::sort(segments_, {}, &Segment::start);
+    GALGO_CO_TRY(co_await check_incarnation());
+    for (const Offset index : indexes) {
+        if (!std::ranges::binary_search(segments_, index, {}, &Segment::start)) {
+            const std::string path = path_of(index, kIndexExtension);
+            (void)co_await runtime::unlink(context_.io, path);
+        }
+    }
+    for (Segment& segment : segments_) {
+        GALGO_CO_TRY_ASSIGN(const runtime::FileFacts facts,
+                            context_.io.file_facts(path_of(segment.start, kLogExtension)));
+        segment.size_bytes = facts.size_bytes;
+    }
+    const Result<runtime::FileFacts> fenced = context_.io.file_facts(directory_ + std::string(kFencedName));
+    if (fenced.has_value()) {
+        fence(fail_os(EIO).error(), "acknowledged batches are missing (file \"fenced\")");
+    }
+    co_return Status{};
+}
+
+/// Files of an earlier incarnation (a purge or a deletion that was cut short) go to the trash.
+Task<Status> PartitionLog::check_incarnation() {
+    const std::string path = directory_ + std::string(kIncarnationName);
+    const auto bytes = co_await read_small_file(context_.io, path);
+    if (!bytes.has_value()) {
+        if (bytes.error().os_errno == ENOENT) {
+            co_return Status{};  // files that were brought here by hand are this incarnation's
+        }
+        co_return std::unexpected(bytes.error());
+    }
+    if (bytes->size() != 16 ||
+        load<std::uint64_t>(*bytes, 8) != detail::checksum(ConstBytes(*bytes).first(8))) {
+        observe::log_warn("storage", "incarnation file is damaged", {{"directory", directory_}});
+        co_return Status{};
+    }
+    const Incarnation found(load<std::uint64_t>(*bytes, 0));
+    if (found >= incarnation_) {
+        co_return Status{};
+    }
+    observe::log_info("storage", "dropping what an earlier incarnation left",
+                      {{"directory", directory_}, {"segments", segments_.size()}});
+    const Incarnation wanted = std::exchange(incarnation_, found);  // names the files in the trash
+    const Status dropped = co_await drop_everything();
+    incarnation_ = wanted;
+    GALGO_CO_TRY(dropped);
+    const Status noted = co_await write_incarnation();
+    co_return noted;
+}
+
+Task<Status> PartitionLog::write_incarnation() {
+    std::byte bytes[16];
+    store<std::uint64_t>(bytes, 0, incarnation_.value());
+    store<std::uint64_t>(bytes, 8, detail::checksum(ConstBytes(bytes).first(8)));
+    const std::string path = directory_ + std::string(kIncarnationName);
+    const std::string temporary = path + ".tmp";
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(context_.io, temporary, runtime::OpenMode::kCreate));
+    Status status = co_await runtime::write_all(context_.io, file, bytes, 0);
+    if (status.has_value()) {
+        status = co_await runtime::sync(context_.io, file);
+    }
+    (void)co_await runtime::close(context_.io, file);
+    GALGO_CO_TRY(status);
+    status = co_await runtime::rename(context_.io, temporary, path);
+    co_return status;
+}
+
+/// All entries, or none when there is any doubt.
+Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start, std::uint64_t log_bytes) {
+    std::vector<IndexEntry> entries;
+    const std::string path = path_of(start, kIndexExtension);
+    const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
+    if (!facts.has_value() || facts->size_bytes % kIndexEntryBytes != 0 ||
+        facts->size_bytes / kIndexEntryBytes > log_bytes / wire::kBatchSizeMin) {
+        co_return entries;
+    }
+    const Result<runtime::FileHandle> file =
+        co_await runtime::open(context_.io, path, runtime::OpenMode::kRead);
+    if (!file.has_value()) {
+        co_return entries;
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(facts->size_bytes));
+    const Result<std::size_t> got = co_await runtime::read(context_.io, *file, bytes, 0);
+    (void)co_await runtime::close(context_.io, *file);
+    if (!got.has_value() || *got != bytes.size()) {
+        co_return entries;
+    }
+    entries.reserve(bytes.size() / kIndexEntryBytes);
+    for (std::size_t at = 0; at < bytes.size(); at += kIndexEntryBytes) {
+        entries.push_back(decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes)));
+    }
+    if (!entries_make_sense(entries, start, log_bytes)) {
+        entries.clear();
+    }
+    co_return entries;
+}
+
+/// Replaces the index file. A failure leaves it to the next start.
+Task<Status> PartitionLog::rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries) {
+    segment.index_entries = 0;
+    ++recovery_.rebuilt_index_count;
+    const std::string path = path_of(segment.start, kIndexExtension);
+    std::vector<std::byte> bytes(entries.size() * kIndexEntryBytes);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        encode_index_entry(MutableBytes(bytes).subspan(i * kIndexEntryBytes), entries[i]);
+    }
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate));
+    Status status = co_await runtime::truncate(context_.io, file, 0);
+    if (status.has_value()) {
+        status = co_await runtime::write_all(context_.io, file, bytes, 0);
+    }
+    if (status.has_value()) {
+        status = co_await runtime::sync(context_.io, file);
+    }
+    (void)co_await runtime::close(context_.io, file);
+    if (status.has_value()) {
+        segment.index_entries = entries.size();
+    }
+    co_return status;
+}
+
+// ---- sealed segments -------------------------------------------------------------------------------------
+
+Task<Status> PartitionLog::recover_sealed(std::size_t index) {
+    Segment& segment = segments_[index];
+    const Offset next_start = segments_[index + 1].start;
+    if (segment.size_bytes == 0) {
+        segment.end = segment.start;
+        co_return Status{};
+    }
+    const std::string path = path_of(segment.start, kLogExtension);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
+                        co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
+    const FileRef file = context_.files.adopt(handle);
+    GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries,
+                        co_await load_index(segment.start, segment.size_bytes));
+    const Offset nothing(~std::uint64_t{0});
+    for (bool from_index : {true, false}) {
+        if (from_index && entries.empty()) {
+            continue;
+        }
+        const std::uint64_t begin = from_index ? entries.back().position : 0;
+        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle,
+                             segment.size_bytes, begin, kWindowBytes);
+        std::vector<IndexEntry> walked;
+        bool whole = true;
+        while (true) {
+            GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(nothing));
+            if (step.kind == StepKind::kEnd) {
+                break;
+            }
+            if (step.kind == StepKind::kDamaged || step.header.base_offset < segment.end.value() ||
+                (from_index && walked.empty() &&
+                 step.header.base_offset != entries.back().offset.value())) {
+                whole = false;
+                break;
+            }
+            add_entry(walked, step);
+            segment.first = begin == 0 && step.position == 0 ? Offset(step.header.base_offset) : segment.first;
+            segment.end = end_of(step.header);
+            segment.last_timestamp =
+                std::max(segment.last_timestamp, Timestamp(step.header.base_timestamp_us));
+        }
+        if (from_index && whole) {
+            segment.first = entries.front().offset;
+            segment.index_entries = entries.size();
+            co_return Status{};
+        }
+        if (!from_index) {
+            // Damage inside stays where it is: a read that meets it says so. What lies behind counts as there.
+            if (!whole) {
+                observe::log_error("storage", "damage in a sealed segment",
+                                   {{"directory", directory_}, {"segment", segment.start}});
+                segment.end = next_start;
+                segment.last_timestamp = Timestamp(~std::uint64_t{0});
+            }
+            (void)co_await rewrite_index(segment, walked);
+            co_return Status{};
+        }
+        segment.end = segment.start;
+        segment.last_timestamp = Timestamp{0};
+    }
+    co_return Status{};
+}
+
+// ---- the last segment ------------------------------------------------------------------------------------
+
+Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
+    Segment& segment = segments_.back();
+    const std::string path = path_of(segment.start, kLogExtension);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
+                        co_await runtime::open(context_.io, path, runtime::OpenMode::kReadWrite));
+    const FileRef file = context_.files.adopt(handle);
+    const std::uint64_t size = segment.size_bytes;
+    GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries, co_await load_index(segment.start, size));
+    const bool had_entries = !entries.empty();
+    // A segment that begins behind the end of the one before has no batch of before.
+    const Offset floor = segments_.size() > 1
+                             ? std::max(segment.start, segments_[segments_.size() - 2].end)
+                             : segment.start;
+    bool rebuilt = !had_entries;
+    std::uint64_t good_end = 0;
+    while (true) {
+        const std::uint64_t begin = entries.empty() ? 0 : entries.back().position;
+        const std::size_t trusted = entries.size();
+        segment.first = entries.empty() ? floor : entries.front().offset;
+        segment.end = entries.empty() ? floor : entries.back().offset;
+        segment.last_timestamp = entries.empty() ? Timestamp{0} : entries.back().timestamp;
+        good_end = begin;
+        bool first_is_right = trusted == 0;
+        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size, begin,
+                             kWindowBytes);
+        while (true) {
+            GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
+            if (step.kind != StepKind::kBatch || step.header.base_offset < segment.end.value()) {
+                break;
+            }
+            const Status valid = co_await verify_batch(context_.ready, step.bytes);
+            if (!valid.has_value()) {
+                break;
+            }
+            if (!first_is_right) {
+                if (step.header.base_offset != entries.back().offset.value()) {
+                    break;
+                }
+                first_is_right = true;
+            }
+            if (step.position == 0) {
+                segment.first = Offset(step.header.base_offset);
+            }
+            add_entry(entries, step);
+            segment.end = end_of(step.header);
+            segment.last_timestamp =
+                std::max(segment.last_timestamp, Timestamp(step.header.base_timestamp_us));
+            writer_.last_batch = IndexEntry{.offset = Offset(step.header.base_offset),
+                                            .timestamp = Timestamp(step.header.base_timestamp_us),
+                                            .position = step.position};
+            good_end = cursor.position();
+        }
+        if (first_is_right) {
+            break;
+        }
+        entries.clear();  // the last entry names no batch: all of them are in doubt
+        rebuilt = true;
+    }
+    if (good_end == 0) {
+        segment.first = segment.end = floor;
+    }
+    if (good_end < size) {
+        GALGO_CO_TRY(co_await cut_tail(segment, handle, good_end, size, salvaged));
+    }
+    segment.size_bytes = good_end;
+    // A process that was killed leaves bytes in the page cache that no sync has seen; on a file that was closed
+    // well it costs nothing.
+    GALGO_CO_TRY(co_await runtime::sync(context_.io, handle));
+    last_timestamp_ = std::max(last_timestamp_, segment.last_timestamp);
+    writer_.start = segment.start;
+    const Result<runtime::FileFacts> facts = context_.io.file_facts(path_of(segment.start, kIndexExtension));
+    const std::uint64_t index_bytes = facts.has_value() ? facts->size_bytes : 0;
+    if ((rebuilt && index_bytes != 0) || index_bytes > entries.size() * kIndexEntryBytes) {
+        (void)co_await rewrite_index(segment, entries);
+    } else {
+        segment.index_entries = index_bytes / kIndexEntryBytes;
+    }
+    writer_.index = std::move(entries);
+    writer_.index_on_disk = segment.index_entries;
+    co_return Status{};
+}
+
+/// Bytes that are no batch: whole batches behind them are taken out, the rest is kept aside, the file is cut.
+Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file, std::uint64_t position,
+                                    std::uint64_t size, std::vector<Salvaged>& salvaged) {
+    observe::log_warn("storage", "cutting the torn tail of a segment",
+                      {{"directory", directory_},
+                       {"segment", segment.start},
+                       {"position", position},
+                       {"bytes", size - position}});
+    recovery_.cut_bytes += size - position;
+    std::uint64_t at = position;
+    Offset end = segment.end;
+    const std::uint64_t search_end = std::min(size, position + kSalvageBytesMax);
+    while (at < search_end) {
+        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file, size, at, kWindowBytes);
+        GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(Offset{0}));
+        if (step.header_decoded && step.header.base_offset >= end.value() &&
+            step.header.base_offset - end.value() < kNamedDistanceMax &&
+            step.header.batch_length <= memory::kBlockBytesMax) {
+            // Torn, but it says which offsets it was given.
+            end_offset_ = std::max(end_offset_, end_of(step.header));
+        }
+        if (step.kind == StepKind::kBatch && step.header.base_offset >= end.value()) {
+            const Status valid = co_await verify_batch(context_.ready, step.bytes);
+            if (valid.has_value()) {
+                end = end_of(step.header);
+                end_offset_ = std::max(end_offset_, end);
+                at += step.header.batch_length;
+                salvaged.push_back({.bytes = std::move(step.bytes), .header = step.header});
+                continue;
+            }
+        }
+        GALGO_CO_TRY_ASSIGN(const std::optional<std::uint64_t> found,
+                            co_await find_valid_batch(context_.io, context_.pool, file, at + 1,
+                                                      search_end, end));
+        if (!found.has_value()) {
+            break;
+        }
+        at = *found;
+    }
+    GALGO_CO_TRY(co_await keep_aside(segment.start, file, position, size));
+    const Status cut = co_await runtime::truncate(context_.io, file, position);
+    co_return cut;
+}
+
+/// Copies a range of a log into the first free `{start}.log.torn-{n}`. Zeros alone are not worth a file.
+Task<Status> PartitionLog::keep_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
+                                      std::uint64_t to) {
+    runtime::FileHandle copy = runtime::kNoFile;
+    Status status;
+    for (std::uint64_t at = from; at < to && status.has_value();) {
+        const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kCopyBytes, to - at));
+        GALGO_CO_TRY_ASSIGN(BufRef buffer, context_.pool.acquire(size, AcquireClass::kReserved));
+        GALGO_CO_TRY_ASSIGN(const std::size_t got,
+                            co_await runtime::read(context_.io, file, buffer.mutable_bytes(), at));
+        if (got == 0) {
+            break;
+        }
+        const ConstBytes bytes = buffer.bytes().first(got);
+        if (copy == runtime::kNoFile &&
+            std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; })) {
+            at += got;
+            continue;
+        }
+        for (std::uint32_t n = 1; copy == runtime::kNoFile; ++n) {
+            const std::string path = std::format("{}.torn-{}", path_of(start, kLogExtension), n);
+            const Result<runtime::FileHandle> made =
+                co_await runtime::open(context_.io, path, runtime::OpenMode::kCreateExclusive);
+            if (made.has_value()) {
+                copy = *made;
+            } else if (made.error().os_errno != EEXIST) {
+                status = std::unexpected(made.error());
+                break;
+            }
+        }
+        if (status.has_value()) {
+            // Zeros in front are left as a hole of the copy.
+            status = co_await runtime::write_all(context_.io, copy, bytes, at - from);
+        }
+        at += got;
+    }
+    if (copy != runtime::kNoFile) {
+        if (status.has_value()) {
+            status = co_await runtime::sync(context_.io, copy);
+        }
+        (void)co_await runtime::close(context_.io, copy);
+    }
+    entries_dirty_ = true;
+    if (!status.has_value() && (status.error().os_errno == ENOSPC || status.error().os_errno == EDQUOT)) {
+        // A full disk must not keep the partition from opening; the bytes were no batch anyway.
+        observe::log_warn("storage", "no room to keep torn bytes aside", {{"directory", directory_}});
+        co_return Status{};
+    }
+    co_return status;
+}
+
+// ---- what the journal knows ------------------------------------------------------------------------------
+
+void PartitionLog::place_recovered(BufRef bytes, const wire::BatchHeader& header, OpNumber op) {
+    StampedBatch batch{.bytes = std::move(bytes),
+                       .base = Offset(header.base_offset),
+                       .count = header.message_count,
+                       .timestamp = Timestamp(header.base_timestamp_us),
+                       .op = op};
+    const Offset end = std::max(end_offset_, end_of(header));  // place_in_tail names its own end
+    (void)place_in_tail(batch);
+    end_offset_ = end;
+    recovery_complete_ = false;  // until it is in a segment
+}
+
+Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* replay,
+                                std::vector<Salvaged>& salvaged) {
+    Offset have = flushed_end();
+    bool missing_acknowledged = false;
+    std::size_t next_salvaged = 0;
+    const auto take_salvaged_before = [&](Offset limit) {
+        while (next_salvaged < salvaged.size() &&
+               end_of(salvaged[next_salvaged].header) <= limit) {
+            Salvaged& batch = salvaged[next_salvaged++];
+            if (batch.header.base_offset >= have.value()) {
+                have = end_of(batch.header);
+                ++recovery_.salvaged_batch_count;
+                place_recovered(std::move(batch.bytes), batch.header, OpNumber{0});
+            }
+        }
+    };
+    const std::size_t count = facts == nullptr ? 0 : facts->batches.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const JournaledBatch& batch = facts->batches[i];
+        if (batch.end() <= have) {
+            continue;  // in the segment already
+        }
+        take_salvaged_before(batch.base_offset);
+        while (next_salvaged < salvaged.size() &&
+               salvaged[next_salvaged].header.base_offset < batch.base_offset.value()) {
+            ++next_salvaged;  // overlaps what the journal names: the journal is right
+        }
+        if (next_salvaged < salvaged.size() &&
+            salvaged[next_salvaged].header.base_offset == batch.base_offset.value() &&
+            salvaged[next_salvaged].header.batch_checksum == batch.batch_checksum) {
+            take_salvaged_before(batch.end());
+            continue;
+        }
+        if (batch.base_offset < have) {
+            observe::log_warn("storage", "the journal names a batch that overlaps the log",
+                              {{"directory", directory_}, {"offset", batch.base_offset}});
+            continue;
+        }
+        if (batch.has_body()) {
+            Result<BufRef> body = co_await replay->read_body(context_.io, context_.pool, batch);
+            if (!body.has_value() && body.error().code != ErrorCode::kCannotReadMessage) {
+                co_return std::unexpected(body.error());
+            }
+            if (body.has_value()) {
+                const auto view = wire::BatchView::validate(body->bytes());
+                if (view.has_value() && view->header().base_offset == batch.base_offset.value() &&
+                    view->header().message_count == batch.message_count) {
+                    const wire::BatchHeader header = view->header();
+                    have = end_of(header);
+                    ++recovery_.healed_batch_count;
+                    place_recovered(std::move(*body), header, batch.op);
+                    if (tail_bytes_ >= kHealBytesMax && !fence_.has_value()) {
+                        (void)co_await force_flush();
+                    }
+                    continue;
+                }
+            }
+        }
+        // Named, but nowhere whole.
+        recovery_.lost_message_count += batch.message_count;
+        if (batch.op <= facts->committed_op) {
+            missing_acknowledged = true;
+        }
+    }
+    take_salvaged_before(Offset(~std::uint64_t{0}));
+    if (facts != nullptr) {
+        end_offset_ = std::max(end_offset_, facts->end_named);
+        committed_op_ = std::max(committed_op_, facts->last_op);
+    }
+    if (missing_acknowledged) {
+        // A log that acknowledges without waiting for the disk may lose its unsynced tail with the power; one that
+        // waits cannot, so something has damaged it, and nobody shall write over that.
+        observe::log_error("storage", "batches that were acknowledged are missing",
+                           {{"directory", directory_}, {"messages", recovery_.lost_message_count}});
+        if (options_.persisted) {
+            const std::string path = directory_ + std::string(kFencedName);
+            const Result<runtime::FileHandle> marker =
+                co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate);
+            if (marker.has_value()) {
+                (void)co_await runtime::close(context_.io, *marker);
+            }
+            entries_dirty_ = true;
+            // What could be healed is written first; then no more.
+            (void)co_await flush_and_sync();
+            fence(fail_os(EIO).error(), "acknowledged batches are missing (file \"fenced\")");
+        }
+    }
+    co_return Status{};
+}
+
+/// Writes and syncs what was brought in, and makes the next offset stable as the name of an empty segment.
+Task<Status> PartitionLog::finish_recovery() {
+    const bool must_write = !tail_.empty();
+    const bool fenced_before = fence_.has_value();
+    uncommitted_.clear();
+    committed_end_ = end_offset_;
+    Status status;
+    if (!fenced_before) {
+        if (must_write) {
+            status = co_await force_flush();
+        }
+        if (status.has_value() && flushed_end() < end_offset_) {
+            if (!segments_.empty() && !last_is_sealed_) {
+                status = co_await seal();
+            }
+            if (status.has_value()) {
+                status = co_await create_segment(end_offset_);
+            }
+        }
+        if (status.has_value()) {
+            status = co_await sync_until(written_total_);
+        }
+        if (status.has_value() && entries_dirty_) {
+            status = co_await runtime::sync_directory(context_.io, directory_);
+            entries_dirty_ = !status.has_value();
+        }
+        if (!status.has_value() && !fence_.has_value()) {
+            fence(status.error(), "recovery could not write");
+        }
+    }
+    recovery_complete_ = status.has_value() && tail_.empty();
+    if (!segments_.empty() && segments_.back().size_bytes == 0 && segments_.size() > 1 &&
+        segments_[segments_.size() - 2].size_bytes == 0) {
+        // Two empty ones in a row: the later name says all.
+        const Offset start = segments_[segments_.size() - 2].start;
+        const Status moved = co_await move_to_trash(start);
+        if (moved.has_value()) {
+            segments_.erase(segments_.end() - 2);
+        }
+    }
+    drop_idle_files();
+    co_return Status{};
+}
+
+}  // namespace galgo::storage

@@ -1,0 +1,71 @@
+// StorageContext: what all partition logs of one shard share: the back end, the buffer pool, the shard's
+// journal, the read handles, the packer of small batches and the iovec arrays of running flushes.
+// Made by the shard; outlives its logs. One shard.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coro/ready_queue.hpp"
+#include "memory/buffer_pool.hpp"
+#include "memory/chunk_packer.hpp"
+#include "runtime/io.hpp"
+#include "storage/file_cache.hpp"
+#include "storage/shard_journal.hpp"
+
+namespace galgo::storage {
+
+/// Most buffers of one vectored write.
+inline constexpr std::size_t kWritePartsMax = 1024;
+
+class StorageContext {
+ public:
+    using Parts = std::array<iovec, kWritePartsMax>;
+
+    /// `trash_directory`: where dropped segments wait for their deletion ("{path}/trash"); same file system.
+    StorageContext(runtime::IoBackend& io_backend, coro::ReadyQueue& ready_queue,
+                   memory::BufferPool& buffer_pool, ShardJournal& shard_journal, std::string trash_directory,
+                   std::size_t read_handles_max = 64)
+        : io(io_backend),
+          ready(ready_queue),
+          pool(buffer_pool),
+          journal(shard_journal),
+          files(io_backend, ready_queue, read_handles_max),
+          packer(buffer_pool),
+          trash(std::move(trash_directory)) {}
+
+    runtime::IoBackend& io;
+    coro::ReadyQueue& ready;
+    memory::BufferPool& pool;
+    ShardJournal& journal;
+    FileCache files;
+    /// Small batches of all partitions share chunks: what pins a chunk also pins a journal file, and both are
+    /// set free by the same pressure.
+    memory::ChunkPacker packer;
+    std::string trash;
+
+    [[nodiscard]] std::uint64_t next_log_number() noexcept { return ++log_number_; }
+
+    /// An array for one vectored write; as many exist as flushes ever ran side by side.
+    [[nodiscard]] std::unique_ptr<Parts> take_parts() {
+        if (free_parts_.empty()) {
+            return std::make_unique<Parts>();
+        }
+        auto parts = std::move(free_parts_.back());
+        free_parts_.pop_back();
+        return parts;
+    }
+    void give_parts(std::unique_ptr<Parts> parts) { free_parts_.push_back(std::move(parts)); }
+
+ private:
+    std::uint64_t log_number_ = 0;
+    std::vector<std::unique_ptr<Parts>> free_parts_;
+};
+
+}  // namespace galgo::storage
