@@ -1,6 +1,7 @@
 #include "groups/group.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -15,9 +16,22 @@ auto slot_position(auto& members, MemberId id) {
 
 Group::Group(std::uint32_t partition_count) : owners_(partition_count) {}
 
-Group Group::restored(std::uint32_t partition_count, Generation generation) {
+std::optional<Group> Group::restored(std::uint32_t partition_count, Generation generation,
+                                     std::vector<Member> members) {
     Group group(partition_count);
     group.generation_ = generation;
+    group.members_ = std::move(members);
+    for (const Member& member : group.members_) {
+        group.slots_.emplace(member.client, member.id);
+        for (const PartitionId partition : member.partitions) {
+            if (partition.value() < partition_count) {
+                group.owners_[partition.value()] = member.id;
+            }
+        }
+    }
+    if (!group.is_consistent()) {
+        return std::nullopt;
+    }
     return group;
 }
 
@@ -95,9 +109,9 @@ bool Group::owns(ClientId client, PartitionId partition) const noexcept {
 }
 
 /// Moves as few partitions as a balanced assignment allows: the members that already hold more than
-/// the common share get the larger shares, surplus is cut from the end of a list, and what has no owner
-/// is dealt in ascending order over the members below their share, in slot order. A group that starts
-/// from nothing thereby gets partition i at member i modulo the member count.
+/// the common share get the larger shares, surplus is cut from the end of a list, and what has no
+/// owner is dealt in ascending order over the members below their share, in slot order. A group
+/// that starts from nothing thereby gets partition i at member i modulo the member count.
 void Group::rebalance() {
     generation_ = generation_.next();
     if (members_.empty()) {
@@ -143,33 +157,37 @@ void Group::rebalance() {
 }
 
 void Group::check_invariants() const {
-    GALGO_CHECK(slots_.size() == members_.size());
+    GALGO_CHECK(is_consistent());
+}
+
+bool Group::is_consistent() const noexcept {
     std::size_t owned = 0;
     std::size_t smallest = owners_.size();
     std::size_t largest = 0;
     for (std::size_t i = 0; i < members_.size(); ++i) {
         const Member& member = members_[i];
-        if (i > 0) {
-            GALGO_CHECK(members_[i - 1].id < member.id);
-        }
         const auto slot = slots_.find(member.client);
-        GALGO_CHECK(slot != slots_.end() && slot->second == member.id);
-        GALGO_CHECK(std::ranges::is_sorted(member.partitions));
+        if ((i > 0 && members_[i - 1].id >= member.id) || slot == slots_.end() ||
+            slot->second != member.id || !std::ranges::is_sorted(member.partitions)) {
+            return false;
+        }
         for (const PartitionId partition : member.partitions) {
-            GALGO_CHECK(partition.value() < owners_.size());
-            GALGO_CHECK(owners_[partition.value()] == member.id);
+            if (partition.value() >= owners_.size() || owners_[partition.value()] != member.id) {
+                return false;
+            }
         }
         owned += member.partitions.size();
         smallest = std::min(smallest, member.partitions.size());
         largest = std::max(largest, member.partitions.size());
     }
-    // Each listed partition names its lister as owner and the sums agree: complete and disjoint.
-    GALGO_CHECK(owned == (members_.empty() ? 0 : owners_.size()));
     if (members_.empty()) {
-        GALGO_CHECK(std::ranges::none_of(owners_, [](const auto& owner) { return owner.has_value(); }));
-    } else {
-        GALGO_CHECK(largest - smallest <= 1);
+        return slots_.empty() &&
+               std::ranges::none_of(owners_, [](const auto& owner) { return owner.has_value(); });
     }
+    // Each listed partition names its lister as owner, all have one, and the sums agree: complete
+    // and disjoint.
+    return slots_.size() == members_.size() && owned == owners_.size() && largest - smallest <= 1 &&
+           std::ranges::all_of(owners_, [](const auto& owner) { return owner.has_value(); });
 }
 
 }  // namespace galgo::groups

@@ -1,22 +1,24 @@
 // One consumer group of one topic: who is a member, which partitions each member may poll, and the
 // generation that fences polls and offset writes of members that have not heard of a change yet.
 //
-// Called by metadata/apply on shard 0 (twice a change: one copy for each side of the left-right pair)
-// and read by every shard. Pure: no clock, no randomness, no addresses in any order, so that two
-// copies that saw the same calls are equal.
+// Called by metadata/apply on shard 0 (twice a change: one copy for each side of the left-right
+// pair) and read by every shard. Pure: no clock, no randomness, no addresses in any order, so that
+// two copies that saw the same calls are equal.
 //
 // Invariants (check_invariants):
 //  * without members no partition has an owner; with members each partition has exactly one;
 //  * shares differ by at most one; each member's list ascends;
 //  * member ids are slots, the lowest free slot is taken first; one client is one member;
-//  * generation grows by one with each change of membership or of the partition count, and only then.
+//  * generation grows by one with each change of membership or of the partition count, and only
+//  then.
 //
 // Rebalancing is immediate: a partition moves in the same operation that changed the membership.
 // Cooperative revocation (a source that drains before it gives a partition up) belongs between
-// `owner_of` (who may poll) and the new share of the joining member: a partition then has a holder and
-// a claimant, and only the holder's offset writes pass.
+// `owner_of` (who may poll) and the new share of the joining member: a partition then has a holder
+// and a claimant, and only the holder's offset writes pass.
 //
-// Costs: join, leave and a changed partition count are O(partitions + members); look-ups are O(log n).
+// Costs: join, leave and a changed partition count are O(partitions + members); look-ups are O(log
+// n).
 #pragma once
 
 #include <cstddef>
@@ -51,14 +53,16 @@ class Group {
     /// A group without members over partitions 0..partition_count-1.
     explicit Group(std::uint32_t partition_count);
 
-    /// Makes `client` a member in the lowest free slot and rebalances. False: it was one already, and
-    /// nothing changed.
+    /// Makes `client` a member in the lowest free slot and rebalances. False: it was one already,
+    /// and nothing changed.
     bool join(ClientId client);
-    /// Ends the membership of `client` and rebalances. False: it was no member, and nothing changed.
+    /// Ends the membership of `client` and rebalances. False: it was no member, and nothing
+    /// changed.
     bool leave(ClientId client);
     /// Ends every membership at once. False: there was none, and nothing changed.
     bool remove_all_members();
-    /// Partitions are 0..partition_count-1 from now on. False: the count is the same, nothing changed.
+    /// Partitions are 0..partition_count-1 from now on. False: the count is the same, nothing
+    /// changed.
     bool set_partition_count(std::uint32_t partition_count);
 
     [[nodiscard]] Generation generation() const noexcept { return generation_; }
@@ -72,13 +76,16 @@ class Group {
     [[nodiscard]] std::span<const Member> members() const noexcept { return members_; }
     /// Null when `client` is no member. Valid until the next change.
     [[nodiscard]] const Member* find_member(ClientId client) const noexcept;
-    /// The one member that may poll `partition`; null without members or beyond the partition count.
+    /// The one member that may poll `partition`; null without members or beyond the partition
+    /// count.
     [[nodiscard]] const Member* owner_of(PartitionId partition) const noexcept;
     [[nodiscard]] bool owns(ClientId client, PartitionId partition) const noexcept;
 
-    /// What a stored group is made of again: generation and partition count; memberships are not
-    /// stored (they end with their connections).
-    [[nodiscard]] static Group restored(std::uint32_t partition_count, Generation generation);
+    /// A stored group again: `members` as members() gave them. Nothing if they are not a state that
+    /// the invariants allow (the bytes they came from are damaged).
+    [[nodiscard]] static std::optional<Group> restored(std::uint32_t partition_count,
+                                                       Generation generation,
+                                                       std::vector<Member> members);
 
     /// Aborts when an invariant of the head comment does not hold. O(partitions + members).
     void check_invariants() const;
@@ -87,6 +94,7 @@ class Group {
 
  private:
     void rebalance();
+    [[nodiscard]] bool is_consistent() const noexcept;
 
     Generation generation_;
     std::vector<Member> members_;  ///< by slot, ascending; slots may have holes

@@ -1,4 +1,5 @@
-// Laws of the assignment: complete, disjoint, balanced, sticky, deterministic; and the generation rule.
+// Laws of the assignment: complete, disjoint, balanced, sticky, deterministic; and the generation
+// rule.
 #include "groups/group.hpp"
 
 #include <algorithm>
@@ -14,9 +15,13 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-ClientId client(std::uint32_t number) { return ClientId(u128{number}); }
+ClientId client(std::uint32_t number) {
+    return ClientId(u128{number});
+}
 
-PartitionId partition(std::uint32_t index) { return PartitionId(index); }
+PartitionId partition(std::uint32_t index) {
+    return PartitionId(index);
+}
 
 std::vector<std::uint32_t> partitions_of(const Group& group, std::uint32_t number) {
     std::vector<std::uint32_t> result;
@@ -122,12 +127,40 @@ TEST(Group, PartitionCountFollowsTheTopic) {
     group.check_invariants();
 }
 
-TEST(Group, RestoredKeepsGenerationWithoutMembers) {
-    Group group = Group::restored(3, Generation(41));
-    EXPECT_THAT(group.members(), IsEmpty());
+TEST(Group, RestoredIsEqualAndGoesOnTheSameWay) {
+    Group group(5);
     group.join(client(1));
-    EXPECT_EQ(group.generation(), Generation(42));
-    EXPECT_THAT(shares(group), ElementsAre(3));
+    group.join(client(2));
+    group.join(client(3));
+    group.leave(client(2));
+    std::optional<Group> again =
+        Group::restored(5, group.generation(), {group.members().begin(), group.members().end()});
+    ASSERT_TRUE(again.has_value());
+    EXPECT_EQ(*again, group);
+    again->join(client(4));
+    group.join(client(4));
+    EXPECT_EQ(*again, group);
+}
+
+TEST(Group, RestoringDamagedMembersGivesNothing) {
+    const auto member = [](std::uint32_t slot, std::uint32_t who, std::vector<PartitionId> owned) {
+        return Member{.id = MemberId(slot), .client = client(who), .partitions = std::move(owned)};
+    };
+    const auto restore = [](std::vector<Member> members) {
+        return Group::restored(2, Generation(1), std::move(members)).has_value();
+    };
+    const PartitionId p0(0);
+    const PartitionId p1(1);
+    EXPECT_TRUE(restore({}));
+    EXPECT_TRUE(restore({member(0, 1, {p0}), member(1, 2, {p1})}));
+    EXPECT_FALSE(restore({member(0, 1, {p0})})) << "incomplete";
+    EXPECT_FALSE(restore({member(0, 1, {p0, p1}), member(1, 2, {p1})})) << "two owners";
+    EXPECT_FALSE(restore({member(0, 1, {p0, p1}), member(1, 2, {})})) << "unbalanced";
+    EXPECT_FALSE(restore({member(1, 1, {p0}), member(0, 2, {p1})})) << "slots not ascending";
+    EXPECT_FALSE(restore({member(0, 1, {p0}), member(1, 1, {p1})})) << "client twice";
+    EXPECT_FALSE(restore({member(0, 1, {p1, p0})})) << "partitions not ascending";
+    EXPECT_FALSE(restore({member(0, 1, {p0, p0})})) << "partition twice";
+    EXPECT_FALSE(restore({member(0, 1, {p0, PartitionId(2)})})) << "no such partition";
 }
 
 /// Partitions that kept a living owner must not have moved more than balance asks for.
