@@ -1,13 +1,13 @@
 // Executes committed operations on a State: the one place where metadata changes.
 //
-// Called on shard 0, in log order, once for each of the two copies of the state, and again for the whole
-// log at a start. The outcome depends on the state and the prepare only: both copies, every replica and
-// every replay give the same one. The shard layer acts on the outcome of the first copy (publishes, tells
-// the owners of partitions, answers the client) and drops the second.
+// Called on shard 0, in log order, once for each of the two copies of the state, and again for the
+// whole log at a start. The outcome depends on the state and the prepare only: both copies, every
+// replica and every replay give the same one. The shard layer acts on the outcome of the first copy
+// (publishes, tells the owners of partitions, answers the client) and drops the second.
 //
-// Order of the checks of a client's operation: target (not found), right (41), then what the operation
-// itself demands. A refusal is an outcome like any other: it was committed, takes its place in the client
-// table and is answered again when the request is repeated.
+// Order of the checks of a client's operation: target (not found), right (41), then what the
+// operation itself demands. A refusal is an outcome like any other: it was committed, takes its
+// place in the client table and is answered again when the request is repeated.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ namespace galgo::metadata {
 enum class ChangeKind : std::uint8_t {
     kPartitionCreated,  ///< partition, incarnation
     kPartitionDeleted,  ///< partition, incarnation_before: files and offsets of that life may go
-    kPartitionPurged,   ///< partition, incarnation_before, incarnation: restart at offset 0, no offsets
+    kPartitionPurged,   ///< partition, incarnation_before, incarnation: restart at offset 0, no
+                        ///< offsets
     kTopicCreated,      ///< stream, topic
     kTopicUpdated,      ///< stream, topic: name or options (retention) changed
     kTopicDeleted,      ///< stream, topic; its partitions were listed before
@@ -64,14 +65,16 @@ struct ApplyOutcome {
     bool operator==(const ApplyOutcome&) const noexcept = default;
 };
 
-/// Applies the operation behind state.op(); prepare.op must be the next one. A body that does not decode
-/// is refused with kInvalidCommand like any other error (it can only come from a damaged or foreign log).
+/// Applies the operation behind state.op(): prepare.op must be above it. A body that does not
+/// decode is refused with kInvalidCommand like any other error (it can only come from a damaged or
+/// foreign log).
 [[nodiscard]] ApplyOutcome apply(State& state, PartitionStatsRegistry& registry,
                                  const PrepareView& prepare);
 
 class ClientTable;
-/// Brings the client table up to date with an applied operation: sessions that started and ended, and the
-/// reply of a client's metadata operation. `reply` is what classify() hands out again for this request.
+/// Brings the client table up to date with an applied operation: sessions that started and ended,
+/// and the reply of a client's metadata operation. `reply` is what classify() hands out again for
+/// this request.
 void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOutcome& outcome,
                    ConstBytes reply);
 

@@ -64,9 +64,10 @@ void ClientTable::end_session(ClientId client) {
     entries_.erase(found);
 }
 
-void ClientTable::record(ClientId client, RequestNumber request, u128 checksum, ConstBytes reply) {
+void ClientTable::record(ClientId client, SessionId session, RequestNumber request, u128 checksum,
+                         ConstBytes reply) {
     const auto found = entries_.find(client);
-    if (found == entries_.end()) {
+    if (found == entries_.end() || found->second.epoch != session) {
         return;
     }
     Entry& entry = found->second;

@@ -1,14 +1,14 @@
-// What was answered to each client, so that a repeated request gets the same bytes and is not executed
-// twice. Fed with committed operations in log order; asked before a request enters the log. Shard 0 only;
-// never read by other shards, so not part of State.
+// What was answered to each client, so that a repeated request gets the same bytes and is not
+// executed twice. Fed with committed operations in log order; asked before a request enters the
+// log. Shard 0 only; never read by other shards, so not part of State.
 //
-// Per client: epoch (session), user, watermark (highest committed request number) with its checksum, and
-// the last kRepliesPerClient replies. Request numbers have gaps (partition operations take numbers too):
-// the watermark decides, not contiguity.
+// Per client: epoch (session), user, watermark (highest committed request number) with its
+// checksum, and the last kRepliesPerClient replies. Request numbers have gaps (partition operations
+// take numbers too): the watermark decides, not contiguity.
 //
-// Bounds: the number of clients is that of the sessions in State, whose evictions arrive here as changes;
-// all cached replies together stay within `reply_bytes_max`, beyond it the oldest go first, and their
-// repetition is answered with 59 (applied, reply gone).
+// Bounds: the number of clients is that of the sessions in State, whose evictions arrive here as
+// changes; all cached replies together stay within `reply_bytes_max`, beyond it the oldest go
+// first, and their repetition is answered with 59 (applied, reply gone).
 #pragma once
 
 #include <cstddef>
@@ -48,8 +48,8 @@ class ClientTable {
     ClientTable(const ClientTable&) = delete;
     ClientTable& operator=(const ClientTable&) = delete;
 
-    /// What to do with a metadata request. `checksum` 0 = unstamped. The caller has dealt with a replica
-    /// that cannot serve (58) and a prepare of this client in flight (57) before.
+    /// What to do with a metadata request. `checksum` 0 = unstamped. The caller has dealt with a
+    /// replica that cannot serve (58) and a prepare of this client in flight (57) before.
     [[nodiscard]] Classification classify(ClientId client, SessionId session, RequestNumber request,
                                           u128 checksum) const noexcept;
 
@@ -57,10 +57,11 @@ class ClientTable {
     void start_session(ClientId client, SessionId epoch, model::UserId user);
     /// Its session ended (logout, disconnect, eviction). Unknown clients are fine.
     void end_session(ClientId client);
-    /// A request of the client was committed, successful or refused; `reply` is what is sent for it (the
-    /// table does not look inside). Clients without an entry are ignored: their session ended in the
-    /// meantime.
-    void record(ClientId client, RequestNumber request, u128 checksum, ConstBytes reply);
+    /// A request of the client was committed, successful or refused; `reply` is what is sent for it
+    /// (the table does not look inside). Without an entry of this epoch nothing happens: the
+    /// session ended in the meantime.
+    void record(ClientId client, SessionId session, RequestNumber request, u128 checksum,
+                ConstBytes reply);
 
     [[nodiscard]] std::size_t client_count() const noexcept { return entries_.size(); }
     [[nodiscard]] std::size_t reply_bytes() const noexcept { return reply_bytes_; }

@@ -1,11 +1,11 @@
 // Counters of one partition, on a cache line of their own. The partition's owner shard alone writes
-// them; every other shard reads them for the statistics in replies. A reader may see two counters from
-// two moments, never a torn one.
+// them; every other shard reads them for the statistics in replies. A reader may see two counters
+// from two moments, never a torn one.
 //
 // The registry hands one line to both copies of the metadata (and to every later replay of the same
-// operation): it is keyed by partition *and* incarnation, so a copy that lags behind never touches the
-// line of a partition's next life. It lives on shard 0 beside the state and is used there only; the
-// lines themselves are shared by all shards through the partition rows that hold them.
+// operation): it is keyed by partition *and* incarnation, so a copy that lags behind never touches
+// the line of a partition's next life. It lives on shard 0 beside the state and is used there only;
+// the lines themselves are shared by all shards through the partition rows that hold them.
 #pragma once
 
 #include <atomic>
@@ -46,12 +46,11 @@ class alignas(64) PartitionStats {
     }
     /// Any shard.
     [[nodiscard]] PartitionCounters load() const noexcept {
-        return PartitionCounters{
-            .message_count = message_count_.load(std::memory_order_relaxed),
-            .size_bytes = size_bytes_.load(std::memory_order_relaxed),
-            .offset_first = offset_first_.load(std::memory_order_relaxed),
-            .offset_current = offset_current_.load(std::memory_order_relaxed),
-            .segment_count = segment_count_.load(std::memory_order_relaxed)};
+        return PartitionCounters{.message_count = message_count_.load(std::memory_order_relaxed),
+                                 .size_bytes = size_bytes_.load(std::memory_order_relaxed),
+                                 .offset_first = offset_first_.load(std::memory_order_relaxed),
+                                 .offset_current = offset_current_.load(std::memory_order_relaxed),
+                                 .segment_count = segment_count_.load(std::memory_order_relaxed)};
     }
 
  private:
@@ -78,8 +77,8 @@ class PartitionStatsRegistry {
         }
         return line;
     }
-    /// Forgets the line; rows that still hold it keep it alive. Unknown ones are fine: the other copy
-    /// was here first.
+    /// Forgets the line; rows that still hold it keep it alive. Unknown ones are fine: the other
+    /// copy was here first.
     void remove(PartitionKey key, Incarnation incarnation) { lines_.erase({key, incarnation}); }
 
     [[nodiscard]] std::size_t size() const noexcept { return lines_.size(); }

@@ -1,9 +1,10 @@
-// Bodies of the read commands that are answered from the metadata alone: streams, topics, groups, and the
-// totals of GET_STATS. Counters come from the partitions' statistics lines, so two records of one reply may
-// be from two moments. Any shard, on the published state; pure; allocates the reply.
+// Bodies of the read commands that are answered from the metadata alone: streams, topics, groups,
+// and the totals of GET_STATS. Counters come from the partitions' statistics lines, so two records
+// of one reply may be from two moments. Any shard, on the published state; pure; allocates the
+// reply.
 //
-// Order of checks: target first (an unknown stream, topic or group is an empty body, or an error where the
-// protocol has one), then the right of `user` (41).
+// Order of checks: target first (an unknown stream, topic or group is an empty body, or an error
+// where the protocol has one), then the right of `user` (41).
 #pragma once
 
 #include <cstddef>
@@ -57,6 +58,7 @@ struct Totals {
     std::uint32_t partition_count = 0;
     std::uint32_t group_count = 0;
 
+    Totals& operator+=(const Totals& other) noexcept;
     constexpr bool operator==(const Totals&) const noexcept = default;
 };
 [[nodiscard]] Totals totals_of(const Topic& topic) noexcept;

@@ -1,11 +1,12 @@
-// The sessions of the metadata log: which client ids may write, since which Register, for which user.
-// Part of the replicated state, and of what every shard can read (a node checks a parent session there).
-// What was answered to a client is not here but in the client table, on shard 0 only.
+// The sessions of the metadata log: which client ids may write, since which Register, for which
+// user. Part of the replicated state, and of what every shard can read (a node checks a parent
+// session there). What was answered to a client is not here but in the client table, on shard 0
+// only.
 //
-// Bounded: when `sessions_max` clients are registered, the next one pushes out the client whose last
-// committed operation is the oldest. The bound takes part in the state machine, so the replicas of a
-// cluster must agree on it; a single node may change it between runs, because sessions end with the
-// process (Operation kResetSessions). Pure.
+// Bounded: when `sessions_max` clients are registered, the next one pushes out the client whose
+// last committed operation is the oldest. The bound takes part in the state machine, so the
+// replicas of a cluster must agree on it; a single node may change it between runs, because
+// sessions end with the process (Operation kResetSessions). Pure.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,9 @@ namespace galgo::metadata {
 inline constexpr std::size_t kSessionsMaxDefault = 8192;
 
 struct Session {
-    SessionId epoch;        ///< op of the Register that made it
+    SessionId epoch;  ///< op of the Register that made it
     model::UserId user;
-    OpNumber last_commit;   ///< last committed operation of this client
+    OpNumber last_commit;  ///< last committed operation of this client
 
     constexpr bool operator==(const Session&) const noexcept = default;
 };
@@ -41,7 +42,7 @@ class Sessions {
         const auto found = by_client_.find(client);
         return found == by_client_.end() ? nullptr : &found->second;
     }
-    /// The client that a new client id would push out.
+    /// The client that must go before a new client id has room; ask again after it is gone.
     [[nodiscard]] std::optional<ClientId> next_evicted() const noexcept {
         if (by_client_.size() < sessions_max_) {
             return std::nullopt;
@@ -54,6 +55,15 @@ class Sessions {
         const bool added = by_client_.emplace(client, session).second;
         GALGO_CHECK(added);
         by_last_commit_.emplace(session.last_commit, client);
+    }
+    /// As it was stored. There may be more than `sessions_max` then, until the next start pushes
+    /// them out. False: the client has one already.
+    bool restore(ClientId client, Session session) {
+        const bool added = by_client_.emplace(client, session).second;
+        if (added) {
+            by_last_commit_.emplace(session.last_commit, client);
+        }
+        return added;
     }
     void end(ClientId client) {
         const auto found = by_client_.find(client);
@@ -75,7 +85,9 @@ class Sessions {
     [[nodiscard]] std::size_t size() const noexcept { return by_client_.size(); }
     [[nodiscard]] std::size_t sessions_max() const noexcept { return sessions_max_; }
     /// By ascending client id.
-    [[nodiscard]] const std::map<ClientId, Session>& by_client() const noexcept { return by_client_; }
+    [[nodiscard]] const std::map<ClientId, Session>& by_client() const noexcept {
+        return by_client_;
+    }
 
  private:
     std::size_t sessions_max_;

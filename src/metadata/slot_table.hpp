@@ -1,6 +1,6 @@
-// Rows under dense numeric ids: a new row takes the lowest free id, a removed id becomes free again.
-// Iteration is by ascending id, so every replica that saw the same calls walks the same order.
-// Pointers to rows are valid until the next insert or erase. Pure.
+// Rows under dense numeric ids: a new row takes the lowest free id, a removed id becomes free
+// again. Iteration is by ascending id, so every replica that saw the same calls walks the same
+// order. Pointers to rows are valid until the next insert or erase. Pure.
 #pragma once
 
 #include <cstddef>
@@ -28,15 +28,15 @@ class SlotTable {
         GALGO_CHECK(row.id == vacant_id());
         return place(std::move(row));
     }
-    /// Puts a stored row back at its own id, which must be free. Ids below it that were never used
-    /// become free ones.
+    /// Puts a stored row back at its own id, at or behind end_id(). The ids between become free
+    /// ones.
     Row& restore(Row row) {
         const std::uint32_t slot = row.id.value();
-        while (slots_.size() <= slot) {
+        GALGO_CHECK(slot >= slots_.size());
+        while (slots_.size() < slot) {
             free_.insert(static_cast<std::uint32_t>(slots_.size()));
             slots_.emplace_back();
         }
-        GALGO_CHECK(free_.contains(slot));
         return place(std::move(row));
     }
     void erase(Id id) {
@@ -56,6 +56,10 @@ class SlotTable {
     }
     [[nodiscard]] Row* find(Id id) noexcept {
         return const_cast<Row*>(std::as_const(*this).find(id));
+    }
+    /// One behind the highest id in use.
+    [[nodiscard]] Id end_id() const noexcept {
+        return Id(static_cast<std::uint32_t>(slots_.size()));
     }
     [[nodiscard]] std::size_t size() const noexcept { return slots_.size() - free_.size(); }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }

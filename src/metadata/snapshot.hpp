@@ -1,15 +1,17 @@
-// A State as bytes: checkpoint of the metadata log, transfer to a replica that is too far behind, and the
-// digest by which replicas and replays are compared. Canonical: equal states give equal bytes.
+// A State as bytes: checkpoint of the metadata log, transfer to a replica that is too far behind,
+// and the digest by which replicas and replays are compared. Canonical: equal states give equal
+// bytes.
 //
-// The statistics lines are not part of it (they belong to the partitions' owners); a decoded state gets them
-// from the registry. Layout, little-endian, lists preceded by a u32 count and ordered by ascending id:
+// The statistics lines are not part of it (they belong to the partitions' owners); a decoded state
+// gets them from the registry. Layout, little-endian, lists preceded by a u32 count and ordered by
+// ascending id:
 //   magic u32 "GMS1" | op u64 | metadata_revision u64
-//   streams  { id u32, name, created_at u64, topics { id u32, name, created_at u64, options,
+//   streams  { id u32, name, created_at u64, topics { id u32, name, created_at u64,
 //              explicit block32, derived block32, partitions { created_at u64, incarnation u64 },
 //              next_group_id u32, groups { id u32, name, generation u64,
 //              members { slot u32, client u128, partitions { id u32 } } } } }
-//   users    { id u32, name, created_at u64, status u8, password hash str32, permissions block32 or u32 0 }
-//   sessions { client u128, epoch u64, user u32, last_commit u64 }
+//   users    { id u32, name, created_at u64, status u8, password hash str32, permissions block32
+//   (empty: none) } sessions { client u128, epoch u64, user u32, last_commit u64 }
 #pragma once
 
 #include <cstddef>
@@ -26,7 +28,7 @@ namespace galgo::metadata {
 [[nodiscard]] std::vector<std::byte> encode_snapshot(const State& state);
 
 /// The state that was encoded. Bytes from disk or network are checked, never trusted. Error:
-/// kStateFileCorrupted. More sessions than `options` allow are cut, the oldest first.
+/// kStateFileCorrupted.
 [[nodiscard]] Result<State> decode_snapshot(ConstBytes bytes, PartitionStatsRegistry& registry,
                                             StateOptions options = {});
 

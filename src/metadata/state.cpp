@@ -43,6 +43,10 @@ const Stream* State::find_stream(const wire::Identifier& id) const noexcept {
     return find_in(streams_, stream_names_, id);
 }
 
+Stream* State::find_stream_row(const wire::Identifier& id) noexcept {
+    return find_in(streams_, stream_names_, id);
+}
+
 const Topic* State::find_topic(const wire::Identifier& stream,
                                const wire::Identifier& topic) const noexcept {
     const Stream* row = find_stream(stream);

@@ -1,9 +1,10 @@
-// The metadata of a node: streams with their topics, partitions and consumer groups; users; sessions.
+// The metadata of a node: streams with their topics, partitions and consumer groups; users;
+// sessions.
 //
-// A State is a plain copyable value, changed only by metadata/apply.hpp, one committed operation at a time.
-// Shard 0 holds two of them (left and right) and applies every operation to both; all other shards read
-// the published one. Nothing in it depends on addresses, hashes or clocks: equal logs give equal states
-// (metadata/digest.hpp), and every walk over rows is by ascending id.
+// A State is a plain copyable value, changed only by metadata/apply.hpp, one committed operation at
+// a time. Shard 0 holds two of them (left and right) and applies every operation to both; all other
+// shards read the published one. Nothing in it depends on addresses, hashes or clocks: equal logs
+// give equal states (metadata/digest.hpp), and every walk over rows is by ascending id.
 //
 // Invariants (check_invariants):
 //  * a name is unique in its scope and its index entry names the row that bears it;
@@ -34,8 +35,9 @@
 #include "metadata/slot_table.hpp"
 #include "model/ids.hpp"
 #include "model/permissions.hpp"
-#include "model/topic_options.hpp"
 #include "wire/primitives.hpp"
+#include "wire/requests.hpp"
+#include "wire/topic_catalog.hpp"
 
 namespace galgo::metadata {
 
@@ -81,10 +83,8 @@ struct Topic {
     model::TopicId id;
     std::string name;
     Timestamp created_at;
-    model::TopicOptions options;                ///< what the blocks below resolve to
-    std::vector<std::byte> explicit_options{};  ///< canonical block: what clients named
-    std::vector<std::byte> derived_options{};   ///< canonical block: defaults at creation
-    std::vector<Partition> partitions{};        ///< by partition id
+    wire::ResolvedTopicOptions options;   ///< values, and the two blocks they come from
+    std::vector<Partition> partitions{};  ///< by partition id
     std::map<model::GroupId, ConsumerGroup> groups{};
     NameIndex<model::GroupId> group_names{};
     model::GroupId next_group_id{};
@@ -110,14 +110,11 @@ struct Stream {
     [[nodiscard]] Topic* find_topic(const wire::Identifier& wanted) noexcept;
 };
 
-// wire: UserStatus of iggy_common 0.11.0.
-enum class UserStatus : std::uint8_t { kActive = 1, kInactive = 2 };
-
 struct User {
     model::UserId id;
     std::string name;
     Timestamp created_at;
-    UserStatus status = UserStatus::kActive;
+    wire::UserStatus status = wire::UserStatus::kActive;
     std::string password_hash;  ///< PHC string
     std::optional<model::Permissions> permissions;
 };
@@ -144,8 +141,8 @@ class State {
 
     /// Last applied operation; 0 = none.
     [[nodiscard]] OpNumber op() const noexcept { return op_; }
-    /// Last operation that changed streams, topics, partitions or groups: unequal revisions tell a reader
-    /// that a cached resolution may be stale.
+    /// Last operation that changed streams, topics, partitions or groups: unequal revisions tell a
+    /// reader that a cached resolution may be stale.
     [[nodiscard]] OpNumber metadata_revision() const noexcept { return metadata_revision_; }
 
     // Look-ups by number or byte-exact name; null when there is none.
@@ -167,17 +164,21 @@ class State {
     /// The groups that `client` is a member of, ascending; null when there are none.
     [[nodiscard]] const std::set<GroupAddress>* memberships_of(ClientId client) const noexcept;
 
-    /// Does `user` pass `rule`? Root passes everything; an unknown user and one without a permission record
-    /// nothing. The stream counts for rules at stream and topic level, the topic for those at topic level.
+    /// Does `user` pass `rule`? Root passes everything; an unknown user and one without a
+    /// permission record nothing. The stream counts for rules at stream and topic level, the topic
+    /// for those at topic level.
     [[nodiscard]] bool allows(model::UserId user, model::Rule rule, model::StreamId stream = {},
                               model::TopicId topic = {}) const noexcept;
 
-    /// Aborts when an invariant of the head comment does not hold. O(everything): for tests and simulation.
+    /// Aborts when an invariant of the head comment does not hold. O(everything): for tests and
+    /// simulation.
     void check_invariants() const;
 
  private:
     friend class Applier;
     friend class StateCodec;
+
+    [[nodiscard]] Stream* find_stream_row(const wire::Identifier& id) noexcept;
 
     OpNumber op_;
     OpNumber metadata_revision_;

@@ -1,0 +1,170 @@
+// The check order of repeated requests, the ring of replies, and its bounds; sessions and slots
+// beside it.
+#include "metadata/client_table.hpp"
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "metadata/sessions.hpp"
+#include "metadata/slot_table.hpp"
+
+namespace galgo::metadata {
+namespace {
+
+using Verdict = ClientTable::Verdict;
+
+constexpr ClientId kClient{u128{7}};
+constexpr SessionId kEpoch{10};
+constexpr model::UserId kUser{0};
+
+RequestNumber number(std::uint64_t value) {
+    return RequestNumber(value);
+}
+
+class ClientTableTest : public testing::Test {
+ protected:
+    ClientTableTest() { table_.start_session(kClient, kEpoch, kUser); }
+
+    Verdict verdict(std::uint64_t request, u128 checksum = 0) const {
+        return table_.classify(kClient, kEpoch, number(request), checksum).verdict;
+    }
+    std::string replay(std::uint64_t request) const {
+        return std::string(as_text(table_.classify(kClient, kEpoch, number(request), 0).reply));
+    }
+    void record(std::uint64_t request, std::string_view reply, u128 checksum = 0) {
+        table_.record(kClient, kEpoch, number(request), checksum, as_bytes(reply));
+    }
+
+    ClientTable table_{100};
+};
+
+TEST_F(ClientTableTest, SessionIsCheckedFirst) {
+    EXPECT_EQ(table_.classify(ClientId(u128{8}), kEpoch, number(1), 0).verdict,
+              Verdict::kNoSession);
+    EXPECT_EQ(table_.classify(kClient, SessionId(9), number(1), 0).verdict,
+              Verdict::kSessionTooLow);
+    EXPECT_EQ(table_.classify(kClient, SessionId(11), number(1), 0).verdict, Verdict::kDrop);
+    EXPECT_EQ(table_.classify(kClient, kEpoch, number(1), 0).verdict, Verdict::kExecute);
+}
+
+TEST_F(ClientTableTest, GapsAreFineAndRepetitionsReplayTheSameBytes) {
+    record(3, "three");
+    record(9, "nine");
+    EXPECT_EQ(verdict(10), Verdict::kExecute);
+    EXPECT_EQ(verdict(9), Verdict::kReplay);
+    EXPECT_EQ(replay(9), "nine");
+    EXPECT_EQ(replay(3), "three");
+    EXPECT_EQ(verdict(5), Verdict::kApplied) << "below the watermark, never seen as metadata";
+}
+
+TEST_F(ClientTableTest, OtherStampsUnderAKnownNumberAreDropped) {
+    record(1, "one", 111);
+    record(2, "two", 222);
+    EXPECT_EQ(verdict(2, 222), Verdict::kReplay);
+    EXPECT_EQ(verdict(2, 223), Verdict::kDrop);
+    EXPECT_EQ(verdict(1, 112), Verdict::kDrop);
+    EXPECT_EQ(verdict(2, 0), Verdict::kReplay) << "unstamped";
+}
+
+TEST_F(ClientTableTest, RingKeepsFiveReplies) {
+    for (std::uint64_t i = 1; i <= 6; ++i) {
+        record(i, "x");
+    }
+    EXPECT_EQ(verdict(1), Verdict::kApplied);
+    for (std::uint64_t i = 2; i <= 6; ++i) {
+        EXPECT_EQ(verdict(i), Verdict::kReplay) << i;
+    }
+    EXPECT_EQ(table_.reply_bytes(), 5U);
+}
+
+TEST_F(ClientTableTest, AllRepliesTogetherStayInTheirBudget) {
+    constexpr ClientId kOther{u128{8}};
+    table_.start_session(kOther, SessionId(11), kUser);
+    record(1, std::string(60, 'a'));
+    table_.record(kOther, SessionId(11), number(1), 0, as_bytes(std::string(30, 'b')));
+    EXPECT_EQ(table_.reply_bytes(), 90U);
+    table_.record(kOther, SessionId(11), number(2), 0, as_bytes(std::string(30, 'c')));
+    EXPECT_EQ(table_.reply_bytes(), 60U);
+    EXPECT_EQ(verdict(1), Verdict::kApplied) << "the oldest of all went, whoever's it was";
+    EXPECT_EQ(table_.classify(kOther, SessionId(11), number(1), 0).verdict, Verdict::kReplay);
+    record(2, std::string(101, 'd'));
+    EXPECT_EQ(table_.reply_bytes(), 0U) << "larger than the whole budget: not kept";
+    EXPECT_EQ(verdict(2), Verdict::kApplied);
+    EXPECT_EQ(verdict(3), Verdict::kExecute);
+}
+
+TEST_F(ClientTableTest, EndedAndRenewedSessionsForget) {
+    record(1, "one");
+    table_.start_session(kClient, SessionId(20), kUser);
+    EXPECT_EQ(verdict(1), Verdict::kSessionTooLow);
+    EXPECT_EQ(table_.classify(kClient, SessionId(20), number(1), 0).verdict, Verdict::kExecute);
+    EXPECT_EQ(table_.reply_bytes(), 0U);
+    record(2, "for the old epoch");
+    EXPECT_EQ(table_.classify(kClient, SessionId(20), number(2), 0).verdict, Verdict::kExecute);
+    table_.end_session(kClient);
+    table_.end_session(kClient);
+    EXPECT_EQ(table_.client_count(), 0U);
+    EXPECT_EQ(verdict(1), Verdict::kNoSession);
+    record(3, "nobody");
+    EXPECT_EQ(table_.client_count(), 0U);
+}
+
+TEST(Sessions, TheOneThatCommittedLongestAgoGoesFirst) {
+    Sessions sessions(2);
+    const ClientId a(u128{1});
+    const ClientId b(u128{2});
+    sessions.start(a, {.epoch = SessionId(1), .user = kUser, .last_commit = OpNumber(1)});
+    EXPECT_FALSE(sessions.next_evicted().has_value());
+    sessions.start(b, {.epoch = SessionId(2), .user = kUser, .last_commit = OpNumber(2)});
+    EXPECT_EQ(sessions.next_evicted(), a);
+    sessions.touch(a, OpNumber(3));
+    sessions.touch(ClientId(u128{9}), OpNumber(4));
+    EXPECT_EQ(sessions.next_evicted(), b);
+    sessions.end(b);
+    EXPECT_FALSE(sessions.next_evicted().has_value());
+    EXPECT_EQ(sessions.find(b), nullptr);
+    EXPECT_EQ(sessions.find(a)->last_commit, OpNumber(3));
+}
+
+struct Row {
+    model::StreamId id;
+    int value = 0;
+};
+
+TEST(SlotTable, LowestFreeIdIsUsedAgain) {
+    SlotTable<model::StreamId, Row> table;
+    const auto add = [&](int value) {
+        return table.insert(Row{.id = table.vacant_id(), .value = value}).id.value();
+    };
+    EXPECT_EQ(add(10), 0U);
+    EXPECT_EQ(add(11), 1U);
+    EXPECT_EQ(add(12), 2U);
+    EXPECT_EQ(add(13), 3U);
+    table.erase(model::StreamId(2));
+    table.erase(model::StreamId(1));
+    EXPECT_EQ(table.size(), 2U);
+    EXPECT_EQ(table.find(model::StreamId(1)), nullptr);
+    EXPECT_EQ(table.find(model::StreamId(99)), nullptr);
+    EXPECT_EQ(add(21), 1U);
+    EXPECT_EQ(add(22), 2U);
+    EXPECT_EQ(add(24), 4U);
+    std::vector<int> values;
+    for (const Row& row : table.rows()) {
+        values.push_back(row.value);
+    }
+    EXPECT_EQ(values, (std::vector<int>{10, 21, 22, 13, 24}));
+}
+
+TEST(SlotTable, ShrinksAtTheEndAndRestoresWithHoles) {
+    SlotTable<model::StreamId, Row> table;
+    table.restore(Row{.id = model::StreamId(3), .value = 3});
+    EXPECT_EQ(table.size(), 1U);
+    EXPECT_EQ(table.vacant_id(), model::StreamId(0));
+    table.erase(model::StreamId(3));
+    EXPECT_TRUE(table.empty());
+    EXPECT_EQ(table.end_id(), model::StreamId(0));
+    EXPECT_EQ(table.vacant_id(), model::StreamId(0));
+}
+
+}  // namespace
+}  // namespace galgo::metadata

@@ -1,0 +1,83 @@
+// Executes one operation on a State. Each operation is a method that checks everything first and
+// changes the state only when nothing can fail any more; so a refusal leaves no trace. Split over
+// the files apply.cpp (dispatch, sessions, root), apply_streams.cpp, apply_topics.cpp and
+// apply_groups.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.hpp"
+#include "metadata/apply.hpp"
+#include "metadata/operation.hpp"
+#include "metadata/partition_stats.hpp"
+#include "metadata/state.hpp"
+
+namespace galgo::metadata {
+
+class Applier {
+ public:
+    Applier(State& state, PartitionStatsRegistry& registry, const PrepareView& prepare) noexcept
+        : state_(state), registry_(registry), prepare_(prepare) {}
+
+    [[nodiscard]] ApplyOutcome run();
+
+ private:
+    using Payload = std::vector<std::byte>;
+    struct TopicTarget {
+        Stream* stream;
+        Topic* topic;
+    };
+
+    [[nodiscard]] Result<Payload> execute();
+
+    // apply.cpp
+    [[nodiscard]] Result<Payload> register_client();
+    [[nodiscard]] Result<Payload> logout();
+    [[nodiscard]] Result<Payload> reset_sessions();
+    [[nodiscard]] Result<Payload> create_root();
+    void end_session(ClientId client);
+    // apply_streams.cpp
+    [[nodiscard]] Result<Payload> create_stream();
+    [[nodiscard]] Result<Payload> update_stream();
+    [[nodiscard]] Result<Payload> delete_stream();
+    [[nodiscard]] Result<Payload> purge_stream();
+    // apply_topics.cpp
+    [[nodiscard]] Result<Payload> create_topic();
+    [[nodiscard]] Result<Payload> update_topic();
+    [[nodiscard]] Result<Payload> delete_topic();
+    [[nodiscard]] Result<Payload> purge_topic();
+    [[nodiscard]] Result<Payload> create_partitions();
+    [[nodiscard]] Result<Payload> delete_partitions();
+    void append_partitions(const Stream& stream, Topic& topic, std::uint32_t count);
+    void drop_partitions(const Stream& stream, Topic& topic, std::uint32_t count);
+    void purge_partitions(const Stream& stream, Topic& topic);
+    /// Everything that a topic leaves behind elsewhere: partitions, memberships.
+    void drop_contents(const Stream& stream, Topic& topic);
+    void resize_groups(const Stream& stream, Topic& topic);
+    // apply_groups.cpp
+    [[nodiscard]] Result<Payload> create_group();
+    [[nodiscard]] Result<Payload> delete_group();
+    [[nodiscard]] Result<Payload> join_group();
+    [[nodiscard]] Result<Payload> leave_group();
+    void forget_members(const GroupAddress& address, const ConsumerGroup& group);
+    void forget_membership(ClientId client, const GroupAddress& address);
+
+    // Target and right of the asking user, in this order. Errors: 1009, 2010, 41.
+    [[nodiscard]] Result<Stream*> stream_target(const wire::Identifier& stream, model::Rule rule);
+    [[nodiscard]] Result<TopicTarget> topic_target(const wire::Identifier& stream,
+                                                   const wire::Identifier& topic, model::Rule rule);
+
+    void changed(const Change& change) { changes_.push_back(change); }
+    [[nodiscard]] Incarnation incarnation() const noexcept {
+        return Incarnation(prepare_.op.value());
+    }
+
+    State& state_;
+    PartitionStatsRegistry& registry_;
+    const PrepareView& prepare_;
+    std::vector<Change> changes_;
+};
+
+}  // namespace galgo::metadata

@@ -1,0 +1,154 @@
+// Admission: what is undecodable or out of its static bounds never enters the log.
+#include "metadata/operation.hpp"
+
+#include "gmock/gmock.h"
+#include "test_node.hpp"
+
+namespace galgo::metadata::test {
+namespace {
+
+using O = Operation;
+using E = ErrorCode;
+
+E admission(O operation, const Bytes& body) {
+    const Result<Admitted> admitted = admit({.operation = operation, .body = body});
+    return admitted.has_value() ? E::kOk : admitted.error().code;
+}
+
+Bytes options(const wire::OptionBlockBuilder& builder) {
+    return builder.encode();
+}
+
+struct Sample {
+    O operation;
+    Bytes body;
+};
+
+std::vector<Sample> samples() {
+    wire::OptionBlockBuilder update;
+    update.put_u64("message_expiry", 5);
+    wire::OptionBlockBuilder create;
+    create.put_string("durability", "replicated");
+    create.put_string("consumer_offset_durability", "replicated");
+    return {
+        {O::kCreateStream, create_stream("abc")},
+        {O::kUpdateStream, update_stream(named("abc"), "def")},
+        {O::kDeleteStream, stream_body(named("abc"))},
+        {O::kPurgeStream, stream_body(id(1))},
+        {O::kCreateTopic, create_topic(id(1), "topic", 3, options(create))},
+        {O::kUpdateTopic, update_topic(id(1), named("t"), "topic", options(update))},
+        {O::kDeleteTopic, topic_body(id(1), named("topic"))},
+        {O::kPurgeTopic, topic_body(named("s"), id(2))},
+        {O::kCreatePartitions, partitions_body(id(1), id(2), 1)},
+        {O::kDeletePartitions, partitions_body(id(1), id(2), 1000)},
+        {O::kCreateConsumerGroup, create_group(id(1), id(2), "group")},
+        {O::kDeleteConsumerGroup, group_body(id(1), id(2), named("group"))},
+        {O::kJoinConsumerGroup, group_body(id(1), id(2), id(3))},
+        {O::kLeaveConsumerGroup, group_body(id(1), id(2), id(3))},
+    };
+}
+
+TEST(Admit, WholeBodiesEnterAsTheyAreAndTruncatedOnesNever) {
+    for (const Sample& sample : samples()) {
+        SCOPED_TRACE(static_cast<int>(sample.operation));
+        const Result<Admitted> admitted =
+            admit({.operation = sample.operation, .body = sample.body});
+        ASSERT_TRUE(admitted.has_value());
+        EXPECT_EQ(static_cast<int>(admitted->operation), static_cast<int>(sample.operation));
+        if (sample.operation != O::kCreateTopic) {
+            EXPECT_EQ(admitted->body, sample.body);
+        }
+        // An option block runs to the end: cut between two entries it is a shorter block, not a
+        // broken one.
+        const bool has_options =
+            sample.operation == O::kCreateTopic || sample.operation == O::kUpdateTopic;
+        std::size_t accepted = 0;
+        for (std::size_t size = 0; size < sample.body.size(); ++size) {
+            const E code = admission(
+                sample.operation,
+                {sample.body.begin(), sample.body.begin() + static_cast<std::ptrdiff_t>(size)});
+            if (code == E::kOk) {
+                ++accepted;
+            } else {
+                EXPECT_EQ(code, E::kInvalidCommand) << size;
+            }
+        }
+        EXPECT_LE(accepted, has_options ? 2U : 0U);
+    }
+}
+
+TEST(Admit, BoundsAndOptions) {
+    EXPECT_EQ(admission(O::kCreateTopic, create_topic(id(0), "t", 0)), E::kOk);
+    EXPECT_EQ(admission(O::kCreateTopic, create_topic(id(0), "t", 1000)), E::kOk);
+    EXPECT_EQ(admission(O::kCreateTopic, create_topic(id(0), "t", 1001)), E::kTooManyPartitions);
+    EXPECT_EQ(admission(O::kCreatePartitions, partitions_body(id(0), id(0), 0)),
+              E::kTooManyPartitions);
+    EXPECT_EQ(admission(O::kDeletePartitions, partitions_body(id(0), id(0), 1001)),
+              E::kTooManyPartitions);
+
+    wire::OptionBlockBuilder unknown;
+    unknown.put_bool("enforce_fsync", true);
+    EXPECT_EQ(admission(O::kCreateTopic, create_topic(id(0), "t", 1, options(unknown))),
+              E::kUnsupportedOptionKey);
+    wire::OptionBlockBuilder wrong;
+    wrong.put_u64("segment_size", 1000);
+    EXPECT_EQ(admission(O::kCreateTopic, create_topic(id(0), "t", 1, options(wrong))),
+              E::kInvalidOptionValue);
+    wire::OptionBlockBuilder small;
+    small.put_u64("max_topic_size", 4096);
+    EXPECT_EQ(admission(O::kCreateTopic, create_topic(id(0), "t", 1, options(small))),
+              E::kInvalidTopicSize);
+    wire::OptionBlockBuilder fixed;
+    fixed.put_string("durability", "persisted");
+    EXPECT_EQ(admission(O::kUpdateTopic, update_topic(id(0), id(0), "t", options(fixed))),
+              E::kUnsupportedOptionKey);
+    wire::OptionBlockBuilder odd;
+    odd.put_string("compression_algorithm", "zip");
+    EXPECT_EQ(admission(O::kUpdateTopic, update_topic(id(0), id(0), "t", options(odd))),
+              E::kInvalidOptionValue);
+    const Bytes block = options(fixed);
+    EXPECT_EQ(
+        admission(O::kCreateStream, body_of(wire::CreateStreamRequest{
+                                        .name = "s", .options = *wire::OptionBlock::parse(block)})),
+        E::kUnsupportedOptionKey);
+    EXPECT_EQ(
+        admission(O::kUpdateStream,
+                  body_of(wire::UpdateStreamRequest{
+                      .stream = id(0), .name = "s", .options = *wire::OptionBlock::parse(block)})),
+        E::kUnsupportedOptionKey);
+}
+
+TEST(Admit, OtherOperationsAreNotServedHere) {
+    for (const O operation :
+         {O::kNone, O::kRegister, O::kNonReplicated, O::kLogout, O::kCreateTopicWithAssignments,
+          O::kTruncatePartition, O::kDeleteSegments, O::kSendMessages, Operation{200}}) {
+        EXPECT_EQ(admission(operation, create_stream("s")), E::kFeatureUnavailable)
+            << static_cast<int>(operation);
+    }
+}
+
+TEST(Admit, ViewOfALogEntryCarriesEverything) {
+    const Bytes body = create_stream("s");
+    wire::PrepareHeader header;
+    header.operation = O::kCreateStream;
+    header.op = OpNumber(5);
+    header.timestamp = Timestamp(6);
+    header.client = client(3);
+    header.session = SessionId(4);
+    header.request = RequestNumber(8);
+    header.request_checksum = 9;
+    header.user = model::UserId(2);
+    const PrepareView prepare = view_prepare(header, body);
+    EXPECT_EQ(prepare.operation, LogOperation::kCreateStream);
+    EXPECT_EQ(prepare.op, OpNumber(5));
+    EXPECT_EQ(prepare.timestamp, Timestamp(6));
+    EXPECT_EQ(prepare.client, client(3));
+    EXPECT_EQ(prepare.session, SessionId(4));
+    EXPECT_EQ(prepare.request, RequestNumber(8));
+    EXPECT_TRUE(prepare.request_checksum == 9);
+    EXPECT_EQ(prepare.user, model::UserId(2));
+    EXPECT_EQ(prepare.body.data(), body.data());
+}
+
+}  // namespace
+}  // namespace galgo::metadata::test
