@@ -59,15 +59,16 @@ int sync_path(const std::string& path) {
 }
 
 int take_lock(int file, std::uint32_t wait_ms) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
+    std::chrono::milliseconds waited{0};  // counted, not measured: only runtime and above see a clock
     while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             return errno;
         }
-        if (std::chrono::steady_clock::now() >= end) {
+        if (waited >= std::chrono::milliseconds(wait_ms)) {
             return EWOULDBLOCK;
         }
         std::this_thread::sleep_for(kLockRetry);
+        waited += kLockRetry;
     }
     return 0;
 }
