@@ -310,6 +310,9 @@ std::size_t SimBackend::run_due() {
 void SimBackend::finish(std::uint64_t id, std::int32_t result) {
     const auto node = pending_.extract(id);
     const Pending& pending = node.mapped();
+    if (pending.due) {  // a cancelled send that let its socket go was woken by that itself
+        due_.erase(*pending.due);
+    }
     IoOp& op = *pending.op;
     trace(clock_.now().value());
     trace(id);

@@ -1,0 +1,435 @@
+#include "net/detail/test_support.hpp"
+
+namespace galgo::net {
+namespace {
+
+using namespace testing;
+
+TEST(Connection, FrameCutAtEveryByte) {
+    const Bytes whole = frame(33, 5);
+    for (std::size_t cut = 1; cut < whole.size(); ++cut) {
+        NetWorld net(cut);
+        const SocketHandle socket = net.connect();
+        ASSERT_TRUE(net.send(socket, ConstBytes(whole).first(cut)));
+        net.world.run_for(2 * kMillisecond);
+        EXPECT_TRUE(net.sink.numbers.empty());
+        EXPECT_EQ(net.server.io->free_chunk_count(), 64u) << "a started frame holds a chunk";
+        ASSERT_TRUE(net.send(socket, ConstBytes(whole).subspan(cut)));
+        ASSERT_TRUE(net.expect_reply(socket, 33, 5)) << "cut at " << cut;
+        net.close(socket);
+    }
+}
+
+TEST(Connection, IdleHoldsNothingAndHasNoTimeout) {
+    NetWorld net(1);
+    net.sink.authenticated = false;
+    const SocketHandle socket = net.connect();
+    net.world.run_for(3600 * kSecond);
+    EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
+    EXPECT_EQ(net.server.io->free_chunk_count(), 64u);
+    ASSERT_TRUE(net.send(socket, frame(10, 1)));
+    EXPECT_TRUE(net.expect_reply(socket, 10, 1));
+    net.world.run_for(3600 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 1u);
+    EXPECT_EQ(net.set.counters().open.load(), 1u);
+    EXPECT_EQ(net.sink.last_peer, "peer");
+    net.close(socket);
+    EXPECT_EQ(net.set.open_count(), 0u);
+}
+
+TEST(Connection, PipelinedFramesAreAnsweredInOrder) {
+    NetWorld net(2);
+    const SocketHandle socket = net.connect();
+    Bytes bytes;
+    for (std::uint64_t i = 1; i <= 20; ++i) {
+        append_frame(bytes, i % 4 * 100, i);
+    }
+    net.sink.delay_ns = kMillisecond;
+    ASSERT_TRUE(net.send(socket, bytes));
+    for (std::uint64_t i = 1; i <= 20; ++i) {
+        ASSERT_TRUE(net.expect_reply(socket, i % 4 * 100, i));
+        EXPECT_EQ(net.server.io->free_chunk_count(), 64u) << "a waiting handler holds a chunk";
+    }
+    EXPECT_EQ(net.set.counters().frames_in.load(), 20u);
+    EXPECT_EQ(net.set.counters().frames_out.load(), 20u);
+    EXPECT_EQ(net.set.counters().bytes_in.load(), bytes.size());
+    net.close(socket);
+}
+
+TEST(Connection, BodySizesAroundTheDirectLimit) {
+    NetWorld net(3);
+    net.sink.head = "head";
+    const SocketHandle socket = net.connect();
+    std::uint64_t number = 0;
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4096},
+                                   std::size_t{16 * 1024 - 1}, std::size_t{16 * 1024},
+                                   std::size_t{16 * 1024 + 1}, std::size_t{1024 * 1024}}) {
+        ++number;
+        // Two at once, so that a large body has a frame right behind it.
+        Bytes bytes = frame(size, number);
+        append_frame(bytes, 17, number + 1);
+        ASSERT_TRUE(net.send(socket, bytes));
+        ASSERT_TRUE(net.expect_reply(socket, size, number)) << size;
+        ++number;
+        ASSERT_TRUE(net.expect_reply(socket, 17, number));
+    }
+    EXPECT_GT(net.sink.arrived.value(), 0u);
+    net.close(socket);
+}
+
+TEST(Connection, WhatCannotBeAFrameCloses) {
+    const auto refused = [](wire::RequestHeader header, bool authenticated, std::uint8_t command = 5) {
+        NetWorld net(4);
+        net.sink.authenticated = authenticated;
+        const SocketHandle socket = net.connect();
+        Bytes bytes;
+        append_header(bytes, request_header(0, 1));
+        wire::RequestHeader patched = header;
+        store<std::uint32_t>(bytes, 48, patched.size);
+        store<std::uint8_t>(bytes, 60, command);
+        store<std::uint8_t>(bytes, 176, static_cast<std::uint8_t>(patched.operation));
+        store<u128>(bytes, 128, patched.client.value());
+        EXPECT_TRUE(net.send(socket, bytes));
+        const bool silent = net.closed_silently(socket);
+        EXPECT_TRUE(net.sink.numbers.empty());
+        EXPECT_EQ(net.set.counters().protocol_errors.load(), 1u);
+        net.close(socket);
+        return silent;
+    };
+    wire::RequestHeader header = request_header(0, 1);
+    header.size = 255;
+    EXPECT_TRUE(refused(header, true));
+    header.size = (64U << 20U) + 1;
+    EXPECT_TRUE(refused(header, true));
+    header.size = 16 * 1024 + 1;
+    EXPECT_TRUE(refused(header, false));
+    header.size = 256;
+    EXPECT_TRUE(refused(header, true, 8));
+    header.client = ClientId{};
+    EXPECT_TRUE(refused(header, true));
+    header.operation = static_cast<wire::Operation>(99);
+    EXPECT_TRUE(refused(header, true));
+}
+
+TEST(Connection, OtherFaultsGoToTheSink) {
+    NetWorld net(5);
+    const SocketHandle socket = net.connect();
+    wire::RequestHeader header = request_header(0, 1);
+    header.operation = wire::Operation::kRegister;  // with a request number: a fault of the second kind
+    Bytes bytes;
+    append_header(bytes, header);
+    append_frame(bytes, 5, 2);
+    ASSERT_TRUE(net.send(socket, bytes));
+    ASSERT_TRUE(net.expect_reply(socket, 0, 1));
+    ASSERT_TRUE(net.expect_reply(socket, 5, 2));
+    ASSERT_EQ(net.sink.faults.size(), 2u);
+    EXPECT_EQ(net.sink.faults[0], wire::HeaderFault::kSessionOrRequest);
+    EXPECT_EQ(net.sink.faults[1], wire::HeaderFault::kNone);
+    net.close(socket);
+}
+
+TEST(Connection, AnonymousFrameHasTenSecondsInAll) {
+    NetWorld net(6);
+    net.sink.authenticated = false;
+    const SocketHandle socket = net.connect();
+    const Bytes bytes = frame(1000, 1);
+    for (int i = 0; i < 9; ++i) {
+        ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(static_cast<std::size_t>(i), 1)));
+        net.world.run_for(kSecond);
+    }
+    EXPECT_EQ(net.set.open_count(), 1u);
+    net.world.run_for(2 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_TRUE(net.closed_silently(socket));
+    EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+    net.close(socket);
+}
+
+TEST(Connection, AnonymousFrameOfSixteenKibibytesIsFine) {
+    NetWorld net(7);
+    net.sink.authenticated = false;
+    const SocketHandle socket = net.connect();
+    ASSERT_TRUE(net.send(socket, frame(16 * 1024 - 256, 1)));
+    EXPECT_TRUE(net.expect_reply(socket, 16 * 1024 - 256, 1));
+    net.close(socket);
+}
+
+TEST(Connection, AuthenticatedFrameLivesOnProgress) {
+    NetWorld net(8);
+    const SocketHandle socket = net.connect();
+    const Bytes bytes = frame(20'000, 1);
+    std::size_t sent = 0;
+    for (int i = 0; i < 5; ++i) {  // 100 s in all, never 30 without a byte
+        ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(sent, 100)));
+        sent += 100;
+        net.world.run_for(20 * kSecond);
+        ASSERT_EQ(net.set.open_count(), 1u);
+    }
+    net.world.run_for(11 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+    EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
+    net.close(socket);
+}
+
+TEST(Connection, PeerThatNeverReadsIsClosed) {
+    NetWorld net(9);
+    const SocketHandle socket = net.connect();
+    ASSERT_TRUE(net.send(socket, frame(1024 * 1024, 1)));
+    net.world.run_for(29 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 1u);
+    EXPECT_GE(net.pool.stats().in_use_bytes, 1024u * 1024u);
+    net.world.run_for(40 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
+    EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+    net.close(socket);
+}
+
+TEST(Connection, PeerThatReadsSlowlyIsServed) {
+    NetWorld net(10);
+    const SocketHandle socket = net.connect();
+    ASSERT_TRUE(net.send(socket, frame(512 * 1024, 1)));
+    const Bytes header = net.receive(socket, wire::kHeaderSize);
+    Bytes body;
+    while (body.size() < 512 * 1024) {  // each send is cut by its deadline at least once
+        net.world.run_for(25 * kSecond);
+        const Bytes part = net.receive(socket, std::min<std::size_t>(64 * 1024, 512 * 1024 - body.size()));
+        ASSERT_FALSE(part.empty());
+        body.insert(body.end(), part.begin(), part.end());
+    }
+    EXPECT_EQ(body, pattern(512 * 1024, 1));
+    EXPECT_EQ(net.set.open_count(), 1u);
+    net.close(socket);
+}
+
+TEST(Connection, MoreSlicesThanOneSendTakes) {
+    NetWorld net(11);
+    net.sink.copies = 2500;
+    net.sink.head = "h";
+    const SocketHandle socket = net.connect();
+    ASSERT_TRUE(net.send(socket, frame(13, 1)));
+    EXPECT_TRUE(net.expect_reply(socket, 13, 1));
+    ASSERT_TRUE(net.send(socket, frame(7, 2)));
+    EXPECT_TRUE(net.expect_reply(socket, 7, 2));
+    net.close(socket);
+}
+
+TEST(Connection, EvictionIsAHeaderAndCloses) {
+    NetWorld net(12);
+    net.sink.evict = true;
+    const SocketHandle socket = net.connect();
+    ASSERT_TRUE(net.send(socket, frame(5, 1)));
+    const Bytes bytes = net.receive(socket, 1000);
+    ASSERT_EQ(bytes.size(), wire::kHeaderSize);
+    const auto eviction = wire::decode_eviction(bytes);
+    ASSERT_TRUE(eviction.has_value());
+    EXPECT_EQ(eviction->reason, wire::EvictionReason::kNoSession);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    net.close(socket);
+}
+
+TEST(Connection, InterruptedWhileIdleAndWhileHandling) {
+    NetWorld net(13);
+    const SocketHandle idle = net.connect();
+    EXPECT_TRUE(net.set.interrupt(model::ConnectionId{1}));
+    EXPECT_TRUE(net.closed_silently(idle));
+    EXPECT_FALSE(net.set.interrupt(model::ConnectionId{1}));
+    net.sink.delay_ns = kSecond;
+    const SocketHandle busy = net.connect();
+    ASSERT_TRUE(net.send(busy, frame(5, 1)));
+    net.world.run_for(100 * kMillisecond);
+    net.sink.last->close_requested = true;
+    EXPECT_TRUE(net.set.interrupt(model::ConnectionId{2}));
+    EXPECT_EQ(net.set.open_count(), 1u);  // its handler is waited for
+    EXPECT_TRUE(net.closed_silently(busy));
+    net.world.run_for(2 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    net.close(idle);
+    net.close(busy);
+}
+
+TEST(Connection, CloseRequestedByTheHandlerSendsTheReplyFirst) {
+    NetWorld net(14);
+    const SocketHandle socket = net.connect();
+    net.sink.delay_ns = kMillisecond;
+    ASSERT_TRUE(net.send(socket, frame(5, 1)));
+    net.world.run_for(500 * kMicrosecond);
+    net.sink.last->close_requested = true;
+    if (!net.sink.numbers.empty()) {
+        EXPECT_TRUE(net.expect_reply(socket, 5, 1));
+    }
+    EXPECT_TRUE(net.closed_silently(socket));
+    net.close(socket);
+}
+
+TEST(Connection, PeerGoesWhileWeSend) {
+    NetWorld net(15);
+    const SocketHandle socket = net.connect();
+    ASSERT_TRUE(net.send(socket, frame(1024 * 1024, 1)));
+    EXPECT_EQ(net.receive(socket, 1000).size(), 1000u);
+    net.close(socket);
+    net.world.run_for(kSecond);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
+}
+
+TEST(Connection, StopEndsAllWhateverTheyDo) {
+    NetWorld net(16);
+    const SocketHandle idle = net.connect();
+    const SocketHandle started = net.connect();
+    const SocketHandle deaf = net.connect();
+    ASSERT_TRUE(net.send(started, ConstBytes(frame(100, 1)).first(300)));
+    ASSERT_TRUE(net.send(deaf, frame(1024 * 1024, 1)));
+    net.world.run_for(kSecond);
+    EXPECT_EQ(net.set.open_count(), 3u);
+    net.stop();
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_EQ(net.sink.closed, 3);
+    const SocketHandle late = net.connect();
+    EXPECT_FALSE(net.adopted());
+    EXPECT_TRUE(net.closed_silently(late));
+    for (const SocketHandle socket : {idle, started, deaf, late}) {
+        net.close(socket);
+    }
+}
+
+TEST(ConnectionSet, RefusesBeyondItsBound) {
+    NetWorld net(17, {.connections_max = 2});
+    const SocketHandle a = net.connect();
+    const SocketHandle b = net.connect();
+    const SocketHandle c = net.connect();
+    EXPECT_FALSE(net.adopted());
+    EXPECT_TRUE(net.closed_silently(c));
+    EXPECT_EQ(net.set.counters().refused.load(), 1u);
+    EXPECT_EQ(net.set.counters().accepted.load(), 2u);
+    net.close(a);
+    const SocketHandle d = net.connect();
+    EXPECT_TRUE(net.adopted());
+    for (const SocketHandle socket : {b, c, d}) {
+        net.close(socket);
+    }
+}
+
+TEST(Connection, AnonymousPeersCannotAnnounceMuch) {
+    NetWorld net(18);
+    net.sink.authenticated = false;
+    std::vector<SocketHandle> sockets;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+        sockets.push_back(net.connect());
+        Bytes bytes;
+        append_header(bytes, request_header((64U << 20U) - 256, 1));
+        ASSERT_TRUE(net.send(sockets.back(), bytes));
+    }
+    net.world.run_for(kSecond);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
+    for (const SocketHandle socket : sockets) {
+        net.close(socket);
+    }
+}
+
+TEST(Connection, FullPoolIsBackPressure) {
+    NetWorld net(19, {}, 4 * kMiB);
+    std::vector<SocketHandle> sockets;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        sockets.push_back(net.connect());
+    }
+    // The first holds its buffer in the handler; what the others announce does not fit beside it.
+    net.sink.hold = true;
+    ASSERT_TRUE(net.send(sockets[0], frame(2 * 1024 * 1024, 1)));
+    ASSERT_TRUE(net.expect_reply(sockets[0], 2 * 1024 * 1024, 1));
+    net.sink.hold = false;
+    Bytes head;
+    append_header(head, request_header(2 * 1024 * 1024, 2));
+    const Bytes body = pattern(2 * 1024 * 1024, 2);
+    ASSERT_TRUE(net.send(sockets[1], head));
+    net.world.run_for(5 * kSecond);
+    EXPECT_GE(net.set.counters().memory_waits.load(), 1u);
+    EXPECT_EQ(net.set.open_count(), 3u);
+    net.sink.held.clear();
+    ASSERT_TRUE(net.send(sockets[1], body));
+    ASSERT_TRUE(net.expect_reply(sockets[1], 2 * 1024 * 1024, 2));
+    // Nothing comes free for 30 s: the connection closes; small requests of others go on meanwhile.
+    net.sink.hold = true;
+    ASSERT_TRUE(net.send(sockets[0], frame(2 * 1024 * 1024, 3)));
+    ASSERT_TRUE(net.expect_reply(sockets[0], 2 * 1024 * 1024, 3));
+    net.sink.hold = false;
+    ASSERT_TRUE(net.send(sockets[1], head));
+    net.world.run_for(20 * kSecond);
+    ASSERT_TRUE(net.send(sockets[2], frame(100, 4)));
+    ASSERT_TRUE(net.expect_reply(sockets[2], 100, 4));
+    EXPECT_EQ(net.set.open_count(), 3u);
+    net.world.run_for(11 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 2u);
+    EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+    // One that waits for memory can be stopped.
+    ASSERT_TRUE(net.send(sockets[2], head));
+    net.world.run_for(kSecond);
+    net.stop();
+    EXPECT_EQ(net.set.open_count(), 0u);
+    for (const SocketHandle socket : sockets) {
+        net.close(socket);
+    }
+}
+
+TEST(Connection, ChunksOfAShardRunOut) {
+    NetWorld net(20);
+    std::vector<SocketHandle> sockets;
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        sockets.push_back(net.connect());
+    }
+    // 100 pipelining peers and 64 chunks: all are answered.
+    net.sink.delay_ns = 10 * kMillisecond;
+    Bytes bytes = frame(100, 1);
+    append_frame(bytes, 200, 2);
+    for (const SocketHandle socket : sockets) {
+        ASSERT_TRUE(net.send(socket, bytes));
+    }
+    for (const SocketHandle socket : sockets) {
+        ASSERT_TRUE(net.expect_reply(socket, 100, 1));
+        ASSERT_TRUE(net.expect_reply(socket, 200, 2));
+    }
+    for (const SocketHandle socket : sockets) {
+        net.client.io->close_socket(socket);
+    }
+}
+
+class RandomSegments : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RandomSegments, EveryFrameArrivesWhole) {
+    NetWorld net(GetParam());
+    runtime_sim::SimRandom random(GetParam() * 77 + 1);
+    net.sink.authenticated = random.percent(70);
+    net.sink.delay_ns = random.percent(50) ? random.below(300'000) : 0;
+    net.world.network().options().segment_bytes_max = random.between(1, 9000);
+    const SocketHandle socket = net.connect();
+    Bytes bytes;
+    std::vector<std::size_t> sizes;
+    for (std::uint64_t i = 0; i < 12; ++i) {
+        const std::size_t size_max = net.sink.authenticated && random.percent(30) ? 60'000 : 2000;
+        sizes.push_back(random.below(size_max));
+        append_frame(bytes, sizes.back(), i + 1);
+    }
+    // Send in pieces, reading a reply as soon as its request is out, so that nobody blocks for ever.
+    std::size_t sent = 0;
+    std::size_t complete = 0;
+    std::size_t next_end = wire::kHeaderSize + sizes[0];
+    while (sent < bytes.size()) {
+        const std::size_t count = std::min<std::size_t>(random.between(1, 5000), bytes.size() - sent);
+        ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(sent, count)));
+        sent += count;
+        while (complete < sizes.size() && sent >= next_end) {
+            ASSERT_TRUE(net.expect_reply(socket, sizes[complete], complete + 1));
+            ++complete;
+            next_end += complete < sizes.size() ? wire::kHeaderSize + sizes[complete] : 0;
+        }
+    }
+    EXPECT_EQ(complete, sizes.size());
+    net.close(socket);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSegments, ::testing::Range<std::uint64_t>(1, 60));
+
+}  // namespace
+}  // namespace galgo::net
