@@ -183,6 +183,26 @@ TEST(ConfigFile, MalformedTableHeadersRefuse) {
     }
 }
 
+TEST(ConfigFile, TakesTextBeyondASCII) {
+    const auto loaded =
+        load("# Gr\u00FC\u00DFe \u20AC \U0001F600\nsystem.path = \"d\u00E9p\u00F4t\" # \u00E9\n");
+    ASSERT_TRUE(loaded) << loaded.error().one_line;
+    EXPECT_EQ(loaded->config.system.path, "d\u00E9p\u00F4t");
+    EXPECT_NE(fault_of("\u00E9 = 1"), "no fault");
+    EXPECT_NE(fault_of("a\u00E9 = 1"), "no fault");
+    EXPECT_NE(fault_of("a \uFDD0 = \uFFFF"), "no fault");
+}
+
+TEST(ConfigFile, LineBreaksInKeysStayInOneLine) {
+    EXPECT_THAT(fault_of("extra.\"a\\nb\" = 1"), Not(HasSubstr("\n")));
+    EXPECT_THAT(fault_of("[[cluster.nodes]]\nports = { \"a\\nb\" = { c = 1 }, tcp = \"x\\ny\" }"),
+                Not(HasSubstr("\n")));
+    const auto loaded = load("\"a\\nb\" = 1\n[[cluster.nodes]]\n\"c\\nd\" = 1");
+    ASSERT_TRUE(loaded);
+    EXPECT_THAT(loaded->warnings, SizeIs(2));
+    EXPECT_THAT(loaded->warnings, testing::Each(Not(HasSubstr("\n"))));
+}
+
 struct Refusal {
     const char* toml;
     const char* line;  ///< part of the one line

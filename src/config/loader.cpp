@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFileBytesMax = 256 * 1024;
 
-std::unexpected<ConfigFault> fault(std::string line) {
-    return std::unexpected(ConfigFault{"config: " + std::move(line)});
+std::unexpected<ConfigFault> fault(const std::string& line) {
+    return std::unexpected(ConfigFault{detail::one_line("config: " + line)});
 }
 
 bool is_there(const fs::path& path) {

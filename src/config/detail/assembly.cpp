@@ -30,7 +30,8 @@ Node text_node(std::string_view text) {
 std::unexpected<ConfigFault> fault(std::string_view key, std::string_view value,
                                    std::string_view requirement, std::string_view origin) {
     return std::unexpected(
-        ConfigFault{std::format("config: {} = {}: {} (from {})", key, value, requirement, origin)});
+        ConfigFault{one_line(std::format("config: {} = {}: {} (from {})", key, value, requirement,
+                                         origin))});
 }
 
 std::string relocated_text(const RelocatedKey& relocated) {
@@ -294,6 +295,9 @@ std::expected<Loaded, ConfigFault> Assembly::finish() && {
         const auto origin = origins_.find(origin_key);
         return fault(violation->key, value, violation->requirement,
                      origin == origins_.end() ? "the defaults" : origin->second);
+    }
+    for (std::string& warning : warnings_) {
+        warning = one_line(warning);
     }
     return Loaded{.config = std::move(config_), .warnings = std::move(warnings_), .source_path = {}};
 }

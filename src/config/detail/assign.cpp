@@ -343,6 +343,18 @@ std::string quoted(std::string_view text) {
     return out + "\"";
 }
 
+std::string one_line(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+            out += std::format("\\u{:04X}", static_cast<unsigned>(c));
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}
+
 std::string show(const Node& node) {
     constexpr std::size_t kShownMax = 80;
     switch (node.kind) {

@@ -34,6 +34,9 @@ struct Node {
 /// `text` as a TOML basic string with its quotes.
 [[nodiscard]] std::string quoted(std::string_view text);
 
+/// `text` with its control characters escaped: keys and parser messages may hold line breaks.
+[[nodiscard]] std::string one_line(std::string_view text);
+
 /// Parses TOML; the root is a table. The error is "line 3: ..." and names what was expected.
 /// Nesting is bounded, so that no input can exhaust the stack.
 [[nodiscard]] std::expected<Node, std::string> read_toml(std::string_view toml);
