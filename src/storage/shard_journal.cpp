@@ -55,6 +55,11 @@ void ShardJournal::end_of_turn() noexcept {
     pump();
 }
 
+void ShardJournal::stop_waiting() noexcept {
+    draining_ = true;
+    pump();
+}
+
 void ShardJournal::pump() noexcept {
     if (in_pump_) {
         return;  // a completion called us back: the loop below goes on

@@ -100,6 +100,9 @@ class ShardJournal : public coro::Anchored {
     /// Writes what was enqueued. Called by the shard's loop once a turn, before it polls.
     void end_of_turn() noexcept;
 
+    /// From now on an entry for which there is no file fails instead of waiting for a release. For a stop.
+    void stop_waiting() noexcept;
+
     /// `count` records of that file are no longer needed (flushed to their segment, or checkpointed).
     void release(std::uint64_t file_sequence, std::uint32_t count) noexcept;
 

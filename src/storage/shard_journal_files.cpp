@@ -239,8 +239,7 @@ Task<Status> ShardJournal::open() {
 }
 
 Task<void> ShardJournal::close() {
-    draining_ = true;
-    pump();
+    stop_waiting();
     while (!idle()) {
         co_await idle_waiters_.wait();
     }

@@ -1,0 +1,159 @@
+// Segment names and index entries, offset checkpoints, the data directory, small containers.
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/io_await.hpp"
+#include "runtime_sim/test_world.hpp"
+#include "storage/data_directory.hpp"
+#include "storage/inline_vector.hpp"
+#include "storage/offsets_file.hpp"
+#include "storage/ring.hpp"
+#include "storage/segment_format.hpp"
+#include "storage/trash.hpp"
+
+namespace galgo::storage {
+namespace {
+
+using runtime_sim::TestWorld;
+
+TEST(SegmentFormat, NamesAndEntries) {
+    EXPECT_EQ(segment_file_name(Offset{42}, kLogExtension), "00000000000000000042.log");
+    EXPECT_EQ(parse_segment_file_name("00000000000000000042.log", kLogExtension), Offset{42});
+    EXPECT_EQ(parse_segment_file_name("18446744073709551615.index", kIndexExtension), Offset{~std::uint64_t{0}});
+    for (const char* bad : {"", ".log", "42.log", "0000000000000000004x.log", "18446744073709551616.log",
+                            "00000000000000000042.log.torn-1", "00000000000000000042.index"}) {
+        EXPECT_FALSE(parse_segment_file_name(bad, kLogExtension).has_value()) << bad;
+    }
+    std::byte bytes[kIndexEntryBytes];
+    const IndexEntry entry{.offset = Offset{1}, .timestamp = Timestamp{2}, .position = 3};
+    encode_index_entry(bytes, entry);
+    EXPECT_EQ(decode_index_entry(bytes), entry);
+    EXPECT_EQ(bytes[16], std::byte{3});
+}
+
+// The bytes of an offset file of 9 as the reference writes it.
+TEST(OffsetsFile, GoldenBytes) {
+    const auto bytes = encode_offset_file(Offset{9});
+    const unsigned char expected[16] = {0x09, 0, 0, 0, 0, 0, 0, 0, 0x97, 0x04, 0x75, 0x19, 0x88, 0xaf, 0x60, 0x07};
+    EXPECT_EQ(std::memcmp(bytes.data(), expected, sizeof(expected)), 0);
+    EXPECT_EQ(decode_offset_file(bytes), Offset{9});
+    EXPECT_EQ(decode_offset_file(ConstBytes(bytes).first(8)), Offset{9});
+    EXPECT_FALSE(decode_offset_file(ConstBytes(bytes).first(15)).has_value());
+    EXPECT_FALSE(decode_offset_file({}).has_value());
+}
+
+TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
+    TestWorld world(1);
+    runtime_sim::Node& node = world.add_node();
+    const auto write = [&](OffsetOwner owner, std::uint32_t id, std::uint64_t offset) {
+        return world.run(node, write_offset_file(*node.io, "/p", {owner, id, Offset{offset}}, true));
+    };
+    ASSERT_TRUE(write(OffsetOwner::kConsumer, 7, 1).has_value());
+    ASSERT_TRUE(write(OffsetOwner::kConsumer, 7, 2).has_value());
+    ASSERT_TRUE(write(OffsetOwner::kGroup, 3, 5).has_value());
+    ASSERT_TRUE(write(OffsetOwner::kGroup, 4, 6).has_value());
+    ASSERT_TRUE(world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
+    ASSERT_TRUE(world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
+    node.disk->write_file("/p/offsets/consumers/8", {});
+    node.disk->write_file("/p/offsets/consumers/9.tmp", {});
+    node.disk->write_file("/p/offsets/consumers/name", {});
+    const auto loaded = world.run(node, load_offsets(*node.io, "/p"));
+    ASSERT_TRUE(loaded.has_value());
+    EXPECT_EQ(loaded->offsets, (std::vector<ConsumerOffset>{{OffsetOwner::kConsumer, 7, Offset{2}},
+                                                            {OffsetOwner::kGroup, 3, Offset{5}}}));
+    ASSERT_EQ(loaded->damaged.size(), 1U);
+    EXPECT_EQ(loaded->damaged[0].id, 8U);
+    EXPECT_TRUE(node.disk->exists("/p/offsets/consumers/8"));
+    EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/9.tmp"));
+    EXPECT_TRUE(world.run(node, load_offsets(*node.io, "/absent"))->offsets.empty());
+}
+
+TEST(Trash, DeletesInSteps) {
+    TestWorld world(2);
+    runtime_sim::Node& node = world.add_node();
+    node.disk->write_file("/trash/small", {});
+    node.disk->write_file("/trash/large", {});
+    ASSERT_TRUE(node.disk->truncate_to("/trash/large", 100 * kMiB));
+    const auto run = [&](std::size_t steps) {
+        return world.run(node, empty_trash(*node.io, node.queue(), "/trash", steps));
+    };
+    EXPECT_FALSE(*run(2));
+    EXPECT_TRUE(*run(10));
+    EXPECT_FALSE(node.disk->exists("/trash/large"));
+    EXPECT_FALSE(node.disk->exists("/trash/small"));
+    EXPECT_TRUE(*world.run(node, empty_trash(*node.io, node.queue(), "/absent", 1)));
+}
+
+TEST(Containers, RingAndInlineVector) {
+    Ring<int> ring;
+    for (int round = 0; round < 5; ++round) {
+        for (int i = 0; i < 20; ++i) {
+            ring.push_back(i);
+        }
+        EXPECT_EQ(ring[7], 7);
+        for (int i = 0; i < 20; ++i) {
+            EXPECT_EQ(ring.pop_front(), i);
+        }
+    }
+    ring.push_back(1);
+    ring.push_back(2);
+    EXPECT_EQ(ring.pop_back(), 2);
+    EXPECT_EQ(ring.size(), 1U);
+    InlineVector<std::string, 2> vector;
+    for (int i = 0; i < 5; ++i) {
+        vector.push_back(std::to_string(i));
+    }
+    InlineVector<std::string, 2> moved(std::move(vector));
+    EXPECT_EQ(moved.size(), 5U);
+    EXPECT_EQ(moved[4], "4");
+    EXPECT_TRUE(vector.empty());  // NOLINT(bugprone-use-after-move): that it is empty is what is tested
+    vector = std::move(moved);
+    EXPECT_EQ(vector[0], "0");
+}
+
+class DataDirectoryTest : public testing::Test {
+ protected:
+    void SetUp() override {
+        char name[] = "/tmp/galgo-data-XXXXXX";
+        ASSERT_NE(::mkdtemp(name), nullptr);
+        path_ = std::string(name) + "/data";
+    }
+    void TearDown() override { std::filesystem::remove_all(std::filesystem::path(path_).parent_path()); }
+    std::string path_;
+};
+
+TEST_F(DataDirectoryTest, LocksMakesAndRefuses) {
+    {
+        auto directory = DataDirectory::open({.path = path_ + "/"});
+        ASSERT_TRUE(directory.has_value()) << directory.error();
+        EXPECT_GE(directory->lock_descriptor(), 0);
+        EXPECT_EQ(directory->path(), path_);
+        struct stat facts {};
+        ASSERT_EQ(::stat(directory->metadata().c_str(), &facts), 0);
+        EXPECT_EQ(facts.st_mode & 0777U, 0700U);
+        EXPECT_EQ(directory->partition(1, 2, 3), path_ + "/streams/1/topics/2/partitions/3");
+        const auto second = DataDirectory::open({.path = path_, .lock_wait_ms = 50});
+        ASSERT_FALSE(second.has_value());
+        EXPECT_NE(second.error().find(path_), std::string::npos);
+    }
+    std::ofstream(path_ + "/state/x") << "x";
+    ASSERT_TRUE(DataDirectory::open({.path = path_}).has_value());
+    EXPECT_TRUE(std::filesystem::exists(path_ + "/state/x"));
+    ASSERT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());
+    EXPECT_FALSE(std::filesystem::exists(path_ + "/state/x"));
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 2\n";
+    const auto newer = DataDirectory::open({.path = path_});
+    ASSERT_FALSE(newer.has_value());
+    EXPECT_NE(newer.error().find("newer"), std::string::npos);
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "nonsense\n";
+    EXPECT_FALSE(DataDirectory::open({.path = path_}).has_value());
+}
+
+}  // namespace
+}  // namespace galgo::storage

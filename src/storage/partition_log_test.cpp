@@ -1,0 +1,399 @@
+// Examples and error branches of the partition log on the simulated disk.
+#include "test_rig.hpp"
+
+namespace galgo::storage {
+namespace {
+
+using runtime_sim::CrashKind;
+using runtime_sim::DiskFault;
+using runtime_sim::DiskOp;
+
+std::string log_path(std::uint64_t start) {
+    return kTestLogDirectory + '/' + segment_file_name(Offset(start), kLogExtension);
+}
+std::string index_path(std::uint64_t start) {
+    return kTestLogDirectory + '/' + segment_file_name(Offset(start), kIndexExtension);
+}
+std::vector<std::uint64_t> range(std::uint64_t from, std::uint64_t end) {
+    std::vector<std::uint64_t> all;
+    for (; from < end; ++from) {
+        all.push_back(from);
+    }
+    return all;
+}
+
+TEST(PartitionLog, MakesNoFilesBeforeTheFirstFlush) {
+    Rig rig(1);
+    rig.start();
+    EXPECT_EQ(rig.log->end_offset(), Offset{0});
+    EXPECT_TRUE(rig.append_now(1, 10).has_value());
+    EXPECT_FALSE(rig.node.disk->exists(kTestLogDirectory));
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 10)), range(0, 1));
+    rig.stop();
+    EXPECT_TRUE(rig.node.disk->exists(log_path(0)));
+}
+
+// Ranges around segment borders, from memory and disk, before and after restarts (P16).
+TEST(PartitionLog, ReadsExactRanges) {
+    for (const std::uint32_t threshold : {1U, 1000U}) {
+        for (const bool kill : {false, true}) {
+            Rig rig(threshold * 2 + (kill ? 1U : 0U),
+                    {.segment_size = 100'000, .messages_required_to_save = threshold});
+            rig.start();
+            for (int i = 0; i < 100; ++i) {
+                ASSERT_TRUE(rig.append_now(3, 1000).has_value());
+            }
+            for (int pass = 0; pass < 3; ++pass) {
+                const std::uint64_t end = 300;
+                ASSERT_EQ(rig.log->end_offset(), Offset{end});
+                std::vector<std::uint64_t> starts{0, 1, 150, end - 1, end, end + 1};
+                for (std::size_t i = 0; i < rig.log->segment_count(); ++i) {
+                    const std::uint64_t border = rig.log->segment(i).end.value();
+                    starts.insert(starts.end(), {border - 1, border, border + 1});
+                }
+                for (const std::uint64_t from : starts) {
+                    for (const std::uint32_t count : {1U, 7U, 1000U}) {
+                        const auto got = rig.read_now(Offset{from}, count);
+                        ASSERT_TRUE(got.has_value());
+                        ASSERT_EQ(Rig::offsets_of(*got), range(from, std::min(from + count, end)))
+                            << from << '+' << count;
+                    }
+                }
+                if (kill) {
+                    rig.crash(CrashKind::kProcess);
+                    rig.start();
+                } else {
+                    rig.restart();
+                }
+                ASSERT_GT(rig.log->segment_count(), 2U);
+            }
+            rig.stop();
+        }
+    }
+}
+
+TEST(PartitionLog, BytesLimitAndEmptyReads) {
+    Rig rig(3);
+    rig.start();
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+    }
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 10, 1)), range(0, 1));
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{2}, 10, 3000)), range(2, 4));
+    EXPECT_TRUE(rig.log->plan_read(Offset{0}, 0, 1000, Offset{10}).empty());
+    EXPECT_TRUE(rig.log->plan_read(Offset{10}, 5, 1000, Offset{10}).empty());
+    EXPECT_TRUE(rig.log->plan_read(Offset{3}, 5, 1000, Offset{3}).empty());
+    rig.stop();
+}
+
+// P15: by time, the same from memory and from disk.
+TEST(PartitionLog, FindsByTimestamp) {
+    Rig rig(4, {.segment_size = 2000});
+    rig.start();
+    std::vector<std::uint64_t> stamps;
+    for (int i = 0; i < 20; ++i) {
+        rig.clock_us += 10;
+        ASSERT_TRUE(rig.append_now(1, 300).has_value());
+        stamps.push_back(rig.clock_us);
+    }
+    for (int pass = 0; pass < 3; ++pass) {
+        for (std::uint64_t i = 0; i < stamps.size(); ++i) {
+            const auto at = rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(stamps[i])));
+            EXPECT_EQ(*at, Offset(i));
+            const auto behind = rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(stamps[i] + 1)));
+            EXPECT_EQ(*behind, Offset(i + 1));
+        }
+        EXPECT_EQ(*rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(0))), Offset{0});
+        if (pass == 0) {
+            ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+        } else {
+            rig.restart();
+        }
+    }
+    rig.stop();
+}
+
+// P28: garbage behind the last batch is cut and kept aside.
+TEST(PartitionLog, CutsGarbageAtTheEnd) {
+    Rig rig(5);
+    rig.start();
+    for (int i = 0; i < 30; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    }
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+    rig.crash(CrashKind::kProcess);
+    auto bytes = *rig.node.disk->read_file(log_path(0));
+    bytes.insert(bytes.end(), 777, std::byte{0xAA});
+    rig.node.disk->write_file(log_path(0), bytes);
+    rig.start();
+    EXPECT_EQ(rig.log->recovery().cut_bytes, 777U);
+    EXPECT_EQ(rig.node.disk->read_file(log_path(0) + ".torn-1")->size(), 777U);
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    }
+    rig.restart();
+    rig.restart();
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)), range(0, 35));
+    rig.verify(true);
+    rig.stop();
+}
+
+// P29: the index is rebuilt on any doubt.
+TEST(PartitionLog, RebuildsTheIndex) {
+    for (const int damage : {0, 1, 2, 3}) {
+        for (const std::uint64_t segment_size : {std::uint64_t{1} << 30, std::uint64_t{150'000}}) {
+            Rig rig(6, {.segment_size = segment_size});
+            rig.start();
+            for (int i = 0; i < 300; ++i) {
+                ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+            }
+            rig.stop();
+            auto index = *rig.node.disk->read_file(index_path(0));
+            ASSERT_EQ(index.size() % kIndexEntryBytes, 0U);
+            ASSERT_GT(index.size(), kIndexEntryBytes);
+            if (damage == 0) {
+                index.insert(index.end(), 10, std::byte{1});
+            } else if (damage == 1) {
+                std::fill(index.end() - 24, index.end(), std::byte{0});
+            } else if (damage == 2) {
+                index[index.size() - 8] ^= std::byte{1};  // a position between two batches
+            } else {
+                index.clear();
+            }
+            rig.node.disk->write_file(index_path(0), index);
+            rig.start();
+            rig.verify(true);
+            for (const std::uint64_t from : {0U, 1U, 63U, 64U, 150U, 299U}) {
+                EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{from}, 3)), range(from, std::min<std::uint64_t>(from + 3, 300)));
+            }
+            ASSERT_TRUE(rig.append_now(1, 10).has_value());
+            rig.restart();
+            EXPECT_EQ(rig.node.disk->read_file(index_path(0))->size() % kIndexEntryBytes, 0U);
+            EXPECT_EQ(rig.log->end_offset(), Offset{301});
+            rig.stop();
+        }
+    }
+}
+
+// P30: what was acknowledged survives kill -9 without a flush.
+TEST(PartitionLog, HealsFromTheJournal) {
+    for (const bool persisted : {false, true}) {
+        Rig rig(7, {.persisted = persisted});
+        rig.start();
+        for (int i = 0; i < 5; ++i) {
+            ASSERT_TRUE(rig.append_now(2, 50).has_value());
+        }
+        rig.crash(persisted ? CrashKind::kPower : CrashKind::kProcess, runtime_sim::UnsyncedFate::kLoseAll);
+        rig.start();
+        EXPECT_EQ(rig.log->recovery().healed_batch_count, 5U);
+        EXPECT_TRUE(rig.log->recovery_complete());
+        EXPECT_EQ(rig.log->end_offset(), Offset{10});
+        rig.verify(true);
+        rig.stop();
+    }
+}
+
+TEST(PartitionLog, BulkGoesStraightToTheSegment) {
+    Rig rig(8);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    ASSERT_TRUE(rig.append_now(1, 200'000).has_value());
+    EXPECT_EQ(rig.log->stats().tail_bytes, 0U);
+    EXPECT_EQ(rig.node.disk->read_file(log_path(0))->size(), rig.log->stats().bytes);
+    EXPECT_LT(rig.journal->stats().written_bytes, 2000U);
+    EXPECT_EQ(rig.journal->stats().live_record_count, 0U);
+    rig.verify(true);
+    rig.crash(CrashKind::kProcess);
+    rig.start();
+    rig.verify(true);
+    rig.stop();
+}
+
+// P31: one batch larger than the segment.
+TEST(PartitionLog, SegmentMayPassItsSizeByOneBatch) {
+    Rig rig(9, {.segment_size = 100'000});
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 1'000'000).has_value());
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 10).has_value());
+    }
+    rig.restart();
+    EXPECT_EQ(rig.log->segment_count(), 2U);
+    EXPECT_EQ(rig.log->end_offset(), Offset{11});
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLog, DamageInsideIsATypedErrorAndReadsGoOnBehindIt) {
+    Rig rig(10);
+    rig.start();
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    }
+    rig.stop();
+    const std::uint64_t length = rig.attempted[0].size();
+    ASSERT_TRUE(rig.node.disk->corrupt(log_path(0), 4 * length + 310, 0x40));
+    rig.start();
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 10)), range(0, 4));
+    const auto damaged = rig.read_now(Offset{4}, 10);
+    ASSERT_FALSE(damaged.has_value());
+    EXPECT_EQ(damaged.error().code, ErrorCode::kInvalidMessageChecksum);
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{5}, 10)), range(5, 10));
+    EXPECT_EQ(rig.log->end_offset(), Offset{10});
+    rig.stop();
+}
+
+// P33: a full disk refuses with a typed error, and is left behind without a restart.
+TEST(PartitionLog, FullDiskFencesAndHeals) {
+    Rig rig(11, {.size_required_to_save = 50'000});
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+    rig.world.run_for(kSecond);
+    rig.node.disk->set_capacity(rig.node.disk->used_bytes() + 300'000);
+    Status refused;
+    for (int i = 0; i < 100 && refused.has_value(); ++i) {
+        refused = rig.append_now(1, 100'000);
+    }
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().os_errno, ENOSPC);
+    EXPECT_EQ(refused.error().retry, RetryClass::kSameNode);
+    EXPECT_TRUE(rig.log->fenced().has_value());
+    EXPECT_NE(rig.log->fence_text().find("segment write failed"), std::string::npos);
+    rig.verify(true);
+    EXPECT_FALSE(rig.append_now(1, 10).has_value());
+    // A restart on the full disk boots and reads.
+    rig.crash(CrashKind::kProcess);
+    rig.start();
+    rig.verify(true);
+    rig.node.disk->set_capacity(1ULL << 40);
+    rig.world.run_for(2 * kSecond);
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    EXPECT_FALSE(rig.log->fenced().has_value());
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLog, FullDiskIsLeftBehindWithoutRestart) {
+    Rig rig(12);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
+    EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
+    EXPECT_FALSE(rig.append_now(1, 10).has_value());
+    rig.world.run_for(kSecond + kMillisecond);
+    EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
+    EXPECT_FALSE(rig.log->fenced().has_value());
+    rig.verify(true);
+    rig.restart();
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLog, WriteErrorFencesForGoodAndReadsGoOn) {
+    Rig rig(13);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = EIO});
+    EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
+    rig.world.run_for(5 * kSecond);
+    EXPECT_FALSE(rig.append_now(1, 100).has_value());
+    EXPECT_EQ(rig.log->fenced()->retry, RetryClass::kNever);
+    rig.verify(true);
+    rig.crash(CrashKind::kProcess);
+    rig.start();
+    rig.verify(true);
+    EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.stop();
+}
+
+TEST(PartitionLog, FailedSyncFencesAPersistedLog) {
+    Rig rig(14, {.persisted = true});
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = ".log", .times = 1, .error = EIO});
+    EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
+    EXPECT_TRUE(rig.log->fenced().has_value());
+    rig.crash(CrashKind::kPower);
+    rig.start();
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLog, ShortWritesGoOn) {
+    Rig rig(15);
+    rig.start();
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = ".log", .times = 3, .short_transfer = true});
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(rig.append_now(2, 50'000).has_value());
+    }
+    EXPECT_EQ(rig.node.disk->fault_count(), 3U);
+    rig.restart();
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLog, PurgeBeginsAtZeroUnderANewIncarnation) {
+    Rig rig(16, {.segment_size = 50'000});
+    rig.start();
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 10'000).has_value());
+    }
+    rig.incarnation = Incarnation{9};
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->purge(rig.incarnation)).has_value());
+    rig.attempted.clear();
+    rig.acknowledged.clear();
+    EXPECT_EQ(rig.log->end_offset(), Offset{0});
+    EXPECT_EQ(rig.journal->stats().live_record_count, 0U);
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    rig.verify(true);
+    rig.crash(CrashKind::kProcess);
+    rig.start();
+    EXPECT_EQ(rig.log->end_offset(), Offset{1});
+    rig.verify(true);
+    // A purge that was cut short: the files of the older incarnation are stale.
+    rig.stop();
+    rig.incarnation = Incarnation{10};
+    rig.attempted.clear();
+    rig.acknowledged.clear();
+    rig.start();
+    EXPECT_EQ(rig.log->end_offset(), Offset{0});
+    EXPECT_EQ(rig.log->segment_count(), 0U);
+    rig.stop();
+}
+
+TEST(PartitionLog, DropsOldSegmentsAndDestroys) {
+    Rig rig(17, {.segment_size = 50'000});
+    rig.start();
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 10'000).has_value());
+    }
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+    ASSERT_GT(rig.log->segment_count(), 2U);
+    const Offset second = rig.log->segment(1).start;
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->drop_oldest_segment()).has_value());
+    EXPECT_EQ(rig.log->first_offset(), second);
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)), range(second.value(), 20));
+    EXPECT_FALSE(rig.node.disk->exists(log_path(0)));
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->destroy()).has_value());
+    EXPECT_FALSE(rig.node.disk->exists(kTestLogDirectory));
+}
+
+TEST(PartitionLog, ManySegmentsHoldFewFiles) {
+    Rig rig(18, {.segment_size = 2'000});
+    rig.start();
+    for (int i = 0; i < 200; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+    }
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+    rig.verify(true);
+    rig.world.run_for(kSecond);
+    EXPECT_GT(rig.log->segment_count(), 60U);
+    EXPECT_LE(rig.context->files.open_count(), 10U);
+    rig.stop();
+}
+
+}  // namespace
+}  // namespace galgo::storage

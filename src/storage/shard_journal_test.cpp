@@ -1,0 +1,303 @@
+// The shard journal on the simulated disk: layout, group write, recycling, errors, replay.
+#include "test_rig.hpp"
+
+namespace galgo::storage {
+namespace {
+
+using coro::Task;
+using runtime_sim::CrashKind;
+using runtime_sim::DiskOp;
+using runtime_sim::TestWorld;
+
+TEST(JournalFormat, RecordsAreBoundToTheirPlace) {
+    const std::vector<std::byte> body(100, std::byte{5});
+    const JournalRecord record{.kind = JournalKind::kBatch,
+                               .partition = PartitionKey{1},
+                               .incarnation = Incarnation{2},
+                               .op = OpNumber{3},
+                               .commit_op = OpNumber{2},
+                               .view = ViewNumber{4},
+                               .base_offset = Offset{10},
+                               .message_count = 2,
+                               .timestamp = Timestamp{99},
+                               .batch_checksum = 77,
+                               .batch_length = 100,
+                               .body_bytes = 100};
+    std::byte bytes[kJournalRecordHeaderBytes];
+    const JournalFileHeader file{.epoch = 1, .sequence = 2, .shard = ShardIndex{3}};
+    encode_journal_record(bytes, record, body, file.seed(), 64);
+    EXPECT_EQ(decode_journal_record(bytes), record);
+    EXPECT_TRUE(verify_journal_record(bytes, body, file.seed(), 64));
+    EXPECT_FALSE(verify_journal_record(bytes, body, file.seed(), 65));
+    const JournalFileHeader next{.epoch = 1, .sequence = 3, .shard = ShardIndex{3}};
+    EXPECT_FALSE(verify_journal_record(bytes, body, next.seed(), 64));
+    for (std::size_t at = 8; at < sizeof(bytes); ++at) {
+        bytes[at] ^= std::byte{1};
+        EXPECT_FALSE(verify_journal_record(bytes, body, file.seed(), 64)) << at;
+        bytes[at] ^= std::byte{1};
+    }
+}
+
+TEST(JournalFormat, NamesAndHeaders) {
+    EXPECT_EQ(journal_file_name(ShardIndex{3}, 7), "journal-3-0000000000000007.wal");
+    const auto name = parse_journal_file_name("journal-12-0000000000000345.wal");
+    ASSERT_TRUE(name.has_value());
+    EXPECT_EQ(name->shard, ShardIndex{12});
+    EXPECT_EQ(name->sequence, 345U);
+    for (const char* bad : {"", "journal-.wal", "journal-1-1.wal", "journal-1-000000000000000x.wal",
+                            "journal-99999-0000000000000001.wal", "journal--0000000000000001.wal"}) {
+        EXPECT_FALSE(parse_journal_file_name(bad).has_value()) << bad;
+    }
+    std::byte bytes[kJournalFileHeaderBytes];
+    const JournalFileHeader header{.epoch = 5, .sequence = 6, .shard = ShardIndex{7}};
+    encode_journal_file_header(bytes, header);
+    EXPECT_EQ(decode_journal_file_header(bytes), header);
+    bytes[20] ^= std::byte{1};
+    EXPECT_FALSE(decode_journal_file_header(bytes).has_value());
+    EXPECT_FALSE(decode_journal_file_header(ConstBytes(bytes).first(63)).has_value());
+}
+
+/// A journal alone, driven by the loop of its node.
+struct JournalRig {
+    explicit JournalRig(std::uint64_t seed, std::uint32_t files_max = 4)
+        : world(seed), node(world.add_node()), pool(memory::PoolOptions{.budget_bytes = 16 * kMiB}) {
+        start(files_max, 1, 1);
+    }
+    ~JournalRig() { shut(); }
+    void start(std::uint32_t files_max, std::uint64_t epoch, std::uint64_t sequence) {
+        EXPECT_TRUE(world.run(node, runtime::make_directories(*node.io, "/state")).has_value());
+        node.disk->sync_all();
+        journal = std::make_unique<ShardJournal>(*node.io, node.queue(),
+                                                 JournalOptions{.directory = "/state",
+                                                                .epoch = epoch,
+                                                                .first_sequence = sequence,
+                                                                .file_bytes = 128 * kKiB,
+                                                                .files_max = files_max});
+        node.loop->add_turn_end([this] { journal->end_of_turn(); });
+        opened = world.run(node, journal->open());
+    }
+    void shut() {
+        if (journal) {
+            for (int i = 0; i < 8; ++i) {
+                world.kill(node);
+                journal->stop_waiting();
+            }
+            world.kill(node);
+            journal.reset();
+        }
+    }
+    JournalReplay replay() {
+        world.run_for(kSecond);  // files in the making are done
+        auto replayed = world.run(node, replay_journals(*node.io, "/state"));
+        EXPECT_TRUE(replayed.has_value());
+        return std::move(*replayed);
+    }
+    static Task<Result<std::uint64_t>> append_one(JournalRig& rig, std::uint64_t offset, std::size_t bytes,
+                                                  bool persist) {
+        memory::BufRef body = *rig.pool.acquire(bytes);
+        std::ranges::fill(body.mutable_bytes(), static_cast<std::byte>(offset));
+        const JournalRecord record{.kind = JournalKind::kBatch,
+                                   .partition = kTestKey,
+                                   .op = OpNumber(offset + 1),
+                                   .commit_op = OpNumber(offset),
+                                   .base_offset = Offset(offset),
+                                   .message_count = 1,
+                                   .batch_length = bytes};
+        const Result<std::uint64_t> sequence = co_await rig.journal->append(record, std::move(body), persist);
+        co_return sequence;
+    }
+    Result<std::uint64_t> append(std::uint64_t offset, std::size_t bytes, bool persist = false) {
+        return world.run(node, append_one(*this, offset, bytes, persist));
+    }
+
+    TestWorld world;
+    runtime_sim::Node& node;
+    memory::BufferPool pool;
+    std::unique_ptr<ShardJournal> journal;
+    Status opened;
+};
+
+TEST(ShardJournal, WritesATurnAtOnceAndSharesTheSync) {
+    JournalRig rig(1);
+    ASSERT_TRUE(rig.opened.has_value());
+    const auto both = [](JournalRig& r) -> Task<bool> {
+        auto [a, b, c] = co_await coro::all(JournalRig::append_one(r, 0, 300, true),
+                                            JournalRig::append_one(r, 1, 300, true),
+                                            JournalRig::append_one(r, 2, 300, false));
+        co_return a.has_value() && b.has_value() && c.has_value();
+    };
+    EXPECT_TRUE(rig.world.run(rig.node, both(rig)));
+    const JournalStats stats = rig.journal->stats();
+    EXPECT_EQ(stats.write_count, 1U);
+    EXPECT_EQ(stats.sync_count, 1U);
+    EXPECT_EQ(stats.live_record_count, 3U);
+    EXPECT_EQ(stats.written_bytes, 3 * (128U + 300U));
+    const JournalReplay replay = rig.replay();
+    const JournalFacts* facts = replay.find(kTestKey, Incarnation{0});
+    ASSERT_NE(facts, nullptr);
+    EXPECT_EQ(facts->batches.size(), 3U);
+    EXPECT_EQ(facts->end_named, Offset{3});
+    EXPECT_EQ(facts->committed_op, OpNumber{2});
+    const auto body = rig.world.run(rig.node, replay.read_body(*rig.node.io, rig.pool, facts->batches[1]));
+    ASSERT_TRUE(body.has_value());
+    EXPECT_EQ(body->size(), 300U);
+    EXPECT_EQ(body->bytes()[0], std::byte{1});
+}
+
+TEST(ShardJournal, LargeTurnsGoThroughTheRing) {
+    JournalRig rig(2);
+    const auto many = [](JournalRig& r) -> Task<bool> {
+        auto [a, b, c] = co_await coro::all(JournalRig::append_one(r, 0, 40'000, false),
+                                            JournalRig::append_one(r, 1, 40'000, true),
+                                            JournalRig::append_one(r, 2, 60'000, false));
+        co_return a.has_value() && b.has_value() && c.has_value();
+    };
+    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = "journal-", .times = 1, .short_transfer = true});
+    EXPECT_TRUE(rig.world.run(rig.node, many(rig)));
+    EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0})->batches.size(), 3U);
+}
+
+// Bytes of an earlier life of a file never read as records of this one.
+TEST(ShardJournal, RecyclesFilesAndIgnoresStaleBytes) {
+    JournalRig rig(3);
+    std::uint64_t last = 0;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+        const auto sequence = rig.append(i, 20'000);
+        ASSERT_TRUE(sequence.has_value());
+        last = *sequence;
+        if (i + 2 < 60) {
+            rig.journal->release(*sequence, 1);
+        }
+    }
+    EXPECT_GT(last, 5U);
+    EXPECT_LE(rig.journal->stats().file_count, 4U);
+    EXPECT_EQ(rig.journal->stats().live_record_count, 2U);
+    const JournalReplay replay = rig.replay();
+    const JournalFacts* facts = replay.find(kTestKey, Incarnation{0});
+    ASSERT_NE(facts, nullptr);
+    for (std::size_t i = 1; i < facts->batches.size(); ++i) {
+        EXPECT_LT(facts->batches[i - 1].base_offset, facts->batches[i].base_offset);
+    }
+    EXPECT_EQ(facts->batches.back().base_offset, Offset{59});
+    EXPECT_GE(replay.next_sequence(), last + 1);
+}
+
+TEST(ShardJournal, WaitsWhenAllFilesAreInUseAndRaisesPressure) {
+    JournalRig rig(4, 3);
+    struct Seen {
+        std::uint64_t oldest = 0;
+        int count = 0;
+    } seen;
+    rig.journal->set_pressure_hook(
+        [](void* context, std::uint64_t oldest) noexcept {
+            auto& into = *static_cast<Seen*>(context);
+            into.oldest = oldest;
+            ++into.count;
+        },
+        &seen);
+    std::vector<std::uint64_t> sequences;
+    const auto wait_full = [](JournalRig& r, std::vector<std::uint64_t>& into) -> Task<bool> {
+        for (std::uint64_t i = 0; i < 6; ++i) {
+            const auto sequence = co_await JournalRig::append_one(r, i, 60'000, false);
+            if (!sequence.has_value()) {
+                co_return false;
+            }
+            into.push_back(*sequence);
+        }
+        co_return true;
+    };
+    ASSERT_TRUE(rig.world.run(rig.node, wait_full(rig, sequences)));  // three files of two records
+    EXPECT_GT(seen.count, 0);
+    EXPECT_EQ(seen.oldest, 1U);
+    struct Waiting : JournalEntry {
+        bool completed = false;
+    } waiting;
+    waiting.record = {.kind = JournalKind::kBatch,
+                      .partition = kTestKey,
+                      .base_offset = Offset{50},
+                      .message_count = 1,
+                      .batch_length = 60'000};
+    waiting.body = *rig.pool.acquire(60'000);
+    waiting.on_complete = [](JournalEntry& entry) noexcept { static_cast<Waiting&>(entry).completed = true; };
+    rig.journal->enqueue(waiting);
+    rig.world.run_for(kSecond);
+    EXPECT_FALSE(waiting.completed);
+    EXPECT_EQ(rig.journal->stats().available_file_count, 0U);
+    for (const std::uint64_t sequence : sequences) {
+        rig.journal->release(sequence, 1);
+    }
+    rig.world.run_for(kSecond);
+    EXPECT_TRUE(waiting.completed);
+    EXPECT_TRUE(waiting.status.has_value());
+}
+
+TEST(ShardJournal, WriteErrorGivesUpTheFile) {
+    JournalRig rig(5);
+    const auto first = rig.append(0, 100);
+    ASSERT_TRUE(first.has_value());
+    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = "journal-", .times = 1});
+    EXPECT_FALSE(rig.append(1, 100).has_value());
+    const auto next = rig.append(2, 100);
+    ASSERT_TRUE(next.has_value());
+    EXPECT_GT(*next, *first);
+    EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0})->batches.size(), 2U);
+    rig.journal->release(*first, 1);
+    rig.world.run_for(kSecond);
+    EXPECT_FALSE(rig.node.disk->exists("/state/" + journal_file_name(ShardIndex{0}, *first)));
+}
+
+TEST(ShardJournal, SyncErrorFailsItsEntriesAndIsNotTriedAgain) {
+    JournalRig rig(6);
+    const auto first = rig.append(0, 100, true);
+    ASSERT_TRUE(first.has_value());
+    rig.world.run_for(kSecond);
+    rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = "journal-", .times = 1});
+    EXPECT_FALSE(rig.append(1, 100, true).has_value());
+    const auto next = rig.append(2, 100, true);
+    ASSERT_TRUE(next.has_value());
+    EXPECT_GT(*next, *first);
+}
+
+TEST(ShardJournal, NoRoomForAFileIsATypedErrorAndTriedAgain) {
+    JournalRig rig(7);
+    rig.world.run_for(kSecond);
+    rig.node.disk->set_capacity(rig.node.disk->used_bytes());
+    Result<std::uint64_t> last = 0;
+    std::uint64_t offset = 0;
+    for (; offset < 20 && last.has_value(); ++offset) {
+        last = rig.append(offset, 60'000);
+    }
+    ASSERT_FALSE(last.has_value());
+    EXPECT_EQ(last.error().os_errno, ENOSPC);
+    EXPECT_FALSE(rig.append(offset, 60'000).has_value());
+    rig.node.disk->set_capacity(1ULL << 40);
+    rig.world.run_for(2 * kSecond);
+    EXPECT_TRUE(rig.append(offset, 60'000).has_value());
+}
+
+TEST(JournalReplay, LaterRecordsReplaceEarlierOnes) {
+    JournalRig rig(8);
+    for (const std::uint64_t offset : {0U, 1U, 2U, 1U}) {
+        ASSERT_TRUE(rig.append(offset, 100 + offset).has_value());
+    }
+    const JournalReplay replay = rig.replay();
+    const JournalFacts* facts = replay.find(kTestKey, Incarnation{0});
+    ASSERT_EQ(facts->batches.size(), 2U);
+    EXPECT_EQ(facts->end_named, Offset{3});
+    EXPECT_EQ(replay.find(kTestKey, Incarnation{1}), nullptr);
+}
+
+TEST(JournalReplay, StopsAtATornRecord) {
+    JournalRig rig(9);
+    for (std::uint64_t offset = 0; offset < 5; ++offset) {
+        ASSERT_TRUE(rig.append(offset, 100).has_value());
+    }
+    const std::string path = "/state/" + journal_file_name(ShardIndex{0}, 1);
+    ASSERT_TRUE(rig.node.disk->corrupt(path, kJournalFileHeaderBytes + 3 * 228 + 150, 1));
+    EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0})->batches.size(), 3U);
+    ASSERT_TRUE(rig.node.disk->corrupt(path, 3, 1));  // the header
+    EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0}), nullptr);
+}
+
+}  // namespace
+}  // namespace galgo::storage
