@@ -30,9 +30,12 @@ constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 Response failure_response(unsigned status) {
     switch (status) {
-        case 413: return text_response(413, "The request body is too large.");
-        case 431: return text_response(431, "The request headers are too large.");
-        default: return text_response(400, "The request is malformed.");
+        case 413:
+            return text_response(413, "The request body is too large.");
+        case 431:
+            return text_response(431, "The request headers are too large.");
+        default:
+            return text_response(400, "The request is malformed.");
     }
 }
 
@@ -67,7 +70,8 @@ class HttpServer::Impl : public coro::Anchored {
     }
     [[nodiscard]] runtime::SocketAddress address() const { return listener_.address(); }
     void start() {
-        listener_.start([this](SocketHandle socket, const runtime::SocketAddress&) { adopt(socket); });
+        listener_.start(
+            [this](SocketHandle socket, const runtime::SocketAddress&) { adopt(socket); });
     }
     Task<void> stop() {
         co_await listener_.stop();
@@ -127,7 +131,8 @@ class HttpServer::Impl : public coro::Anchored {
         }
     }
 
-    /// True: the parser holds a whole request or knows what is wrong. False: the connection is over.
+    /// True: the parser holds a whole request or knows what is wrong. False: the connection is
+    /// over.
     Task<bool> receive_request(Link& link) {
         Instant header_deadline{0};
         Instant body_deadline{0};
@@ -174,7 +179,8 @@ class HttpServer::Impl : public coro::Anchored {
     Task<bool> receive(Link& link, Instant deadline, Received what) {
         for (;;) {
             const TimedResult result = co_await net::timed_io(
-                loop_, deadline, [&](runtime::IoOp& op) { loop_.io().receive_any(op, link.socket); });
+                loop_, deadline,
+                [&](runtime::IoOp& op) { loop_.io().receive_any(op, link.socket); });
             if (result.value > 0) {
                 if (what == Received::kParse) {
                     link.parser.append(result.chunk.bytes());
@@ -195,9 +201,9 @@ class HttpServer::Impl : public coro::Anchored {
         while (!text.empty()) {
             const std::array<iovec, 1> parts{
                 iovec{.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()}};
-            const TimedResult result =
-                co_await net::timed_io(loop_, loop_.now().plus(options_.progress_timeout_ns),
-                                       [&](runtime::IoOp& op) { loop_.io().send(op, link.socket, parts); });
+            const TimedResult result = co_await net::timed_io(
+                loop_, loop_.now().plus(options_.progress_timeout_ns),
+                [&](runtime::IoOp& op) { loop_.io().send(op, link.socket, parts); });
             if (result.value <= 0 && result.value != -EINTR) {
                 co_return false;
             }
@@ -227,14 +233,24 @@ Task<Status> HttpServer::listen(runtime::SocketAddress address) {
     co_return status;
 }
 
-runtime::SocketAddress HttpServer::address() const { return impl_->address(); }
+runtime::SocketAddress HttpServer::address() const {
+    return impl_->address();
+}
 
-void HttpServer::start() { impl_->start(); }
+void HttpServer::start() {
+    impl_->start();
+}
 
-Task<void> HttpServer::stop() { co_await impl_->stop(); }
+Task<void> HttpServer::stop() {
+    co_await impl_->stop();
+}
 
-std::size_t HttpServer::open_count() const noexcept { return impl_->open_count(); }
+std::size_t HttpServer::open_count() const noexcept {
+    return impl_->open_count();
+}
 
-std::uint64_t HttpServer::request_count() const noexcept { return impl_->request_count(); }
+std::uint64_t HttpServer::request_count() const noexcept {
+    return impl_->request_count();
+}
 
 }  // namespace galgo::http

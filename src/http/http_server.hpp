@@ -1,12 +1,14 @@
-// HttpServer: the HTTP/1.1 listener of the node: liveness, health and metrics. Runs on shard 0 over the
-// sockets of the shard's IoBackend; the parser is Boost.Beast's, fed with bytes (no sockets of its own).
+// HttpServer: the HTTP/1.1 listener of the node: liveness, health and metrics. Runs on shard 0 over
+// the sockets of the shard's IoBackend; the parser is Boost.Beast's, fed with bytes (no sockets of
+// its own).
 //
 //   GET /ping                200 "pong"
 //   GET /healthz             200 {"status":"ok"}, or 503 with the reasons
 //   GET <metrics_endpoint>   200 Prometheus text; open while the listener is on loopback, else 403
 //
-// One request at a time a connection, in order; what a peer pipelines behind it waits. Limits: HttpOptions.
-// Request bodies are counted and thrown away, so that a peer costs at most its header buffer.
+// One request at a time a connection, in order; what a peer pipelines behind it waits. Limits:
+// HttpOptions. Request bodies are counted and thrown away, so that a peer costs at most its header
+// buffer.
 #pragma once
 
 #include <cstddef>
@@ -39,10 +41,11 @@ struct HttpOptions {
     bool metrics_enabled = true;
     std::string metrics_endpoint = "/metrics";  ///< starts with '/'
     CorsOptions cors;
-    std::uint32_t header_bytes_max = 16 * 1024;  ///< request line and headers; above it 431
-    std::uint32_t connections_max = 256;         ///< above it a connection is closed at once
-    std::uint64_t idle_timeout_ns = 60 * kSecond;    ///< between requests
-    std::uint64_t header_timeout_ns = 10 * kSecond;  ///< from the first byte of a request to its headers' end
+    std::uint32_t header_bytes_max = 16 * 1024;    ///< request line and headers; above it 431
+    std::uint32_t connections_max = 256;           ///< above it a connection is closed at once
+    std::uint64_t idle_timeout_ns = 60 * kSecond;  ///< between requests
+    std::uint64_t header_timeout_ns =
+        10 * kSecond;  ///< from the first byte of a request to its headers' end
     std::uint64_t progress_timeout_ns = 30 * kSecond;  ///< of a body or an answer that stands still
 };
 

@@ -27,7 +27,8 @@ struct DiscardBody {
     class reader {
      public:
         template <bool IsRequest, class Fields>
-        reader(beast::http::header<IsRequest, Fields>& /*header*/, value_type& size) : size_(size) {}
+        reader(beast::http::header<IsRequest, Fields>& /*header*/, value_type& size)
+            : size_(size) {}
         void init(const boost::optional<std::uint64_t>& /*length*/, beast::error_code& error) {
             error = {};
         }
@@ -71,7 +72,9 @@ RequestParser::RequestParser(Limits limits) : limits_(limits), parser_(std::make
 
 RequestParser::~RequestParser() = default;
 
-void RequestParser::append(ConstBytes bytes) { buffer_.append(as_text(bytes)); }
+void RequestParser::append(ConstBytes bytes) {
+    buffer_.append(as_text(bytes));
+}
 
 ParseState RequestParser::advance() {
     if (state_ == ParseState::kNeedHeader || state_ == ParseState::kNeedBody) {
@@ -86,9 +89,8 @@ ParseState RequestParser::advance() {
 
 ParseState RequestParser::parse() {
     auto& beast = *parser_->beast;
-    begun_ = has_begun();
     // Empty lines before a request are no request (RFC 9112, 2.2).
-    if (state_ == ParseState::kNeedHeader) {
+    if (!begun_) {
         buffer_.erase(0, buffer_.find_first_not_of("\r\n"));
         begun_ = !buffer_.empty();
     }

@@ -1,9 +1,10 @@
-// RequestParser: bytes in, one HTTP/1 request after another out. Wraps Boost.Beast's parser, which is
-// included in request_parser.cpp alone; no socket, clock or thread here. Bodies are counted and thrown
-// away. Any bytes are fine: what is wrong becomes a status to answer with.
+// RequestParser: bytes in, one HTTP/1 request after another out. Wraps Boost.Beast's parser, which
+// is included in request_parser.cpp alone; no socket, clock or thread here. Bodies are counted and
+// thrown away. Any bytes are fine: what is wrong becomes a status to answer with.
 //
 //   parser.append(bytes);
-//   while ((state = parser.advance()) == ParseState::kComplete) { answer(parser.request()); parser.next(); }
+//   while ((state = parser.advance()) == ParseState::kComplete) { answer(parser.request());
+//   parser.next(); }
 //
 // Holds at most one header's bytes and what was appended last.
 #pragma once

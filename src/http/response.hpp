@@ -19,7 +19,8 @@ inline constexpr std::string_view kJSONType = "application/json";
 
 [[nodiscard]] Response text_response(unsigned status, std::string_view body);
 /// An error of the HTTP layer: its id is the status.
-[[nodiscard]] Response error_response(unsigned status, std::string_view code, std::string_view reason);
+[[nodiscard]] Response error_response(unsigned status, std::string_view code,
+                                      std::string_view reason);
 
 /// Appends `text` as a JSON string, quotes included. Bytes above 0x7F pass as they are.
 void append_json_string(std::string& out, std::string_view text);

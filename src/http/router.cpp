@@ -38,7 +38,8 @@ bool is_loopback_ip(std::string_view ip) noexcept {
     return ip.starts_with("127.") || ip == "::1" || ip.starts_with("::ffff:127.");
 }
 
-Router::Router(Backend& backend, const HttpOptions& options) : backend_(backend), options_(options) {
+Router::Router(Backend& backend, const HttpOptions& options)
+    : backend_(backend), options_(options) {
     routes_.push_back({.path = "/ping", .get = &Router::get_ping});
     routes_.push_back({.path = "/healthz", .get = &Router::get_health});
     if (options.metrics_enabled) {
@@ -58,8 +59,8 @@ Response Router::answer(const Request& request) {
 
 Response Router::route(const Request& request) {
     const std::string_view path = path_of(request.target);
-    const auto found =
-        std::ranges::find_if(routes_, [&](const Route& candidate) { return candidate.path == path; });
+    const auto found = std::ranges::find_if(
+        routes_, [&](const Route& candidate) { return candidate.path == path; });
     if (found == routes_.end()) {
         return error_response(404, "not_found", "Resource not found");
     }
@@ -71,7 +72,9 @@ Response Router::route(const Request& request) {
     return (this->*found->get)();
 }
 
-Response Router::get_ping() { return text_response(200, "pong"); }
+Response Router::get_ping() {
+    return text_response(200, "pong");
+}
 
 Response Router::get_health() {
     const std::vector<std::string> faults = backend_.health_faults();
@@ -92,9 +95,10 @@ Response Router::get_health() {
 
 Response Router::get_metrics() {
     if (!is_loopback_) {
-        return error_response(403, "forbidden",
-                              "Metrics are served only while the HTTP listener is bound to a loopback "
-                              "address.");
+        return error_response(
+            403, "forbidden",
+            "Metrics are served only while the HTTP listener is bound to a loopback "
+            "address.");
     }
     Response response{.content_type = observe::Registry::kContentType};
     backend_.metrics(response.body);
@@ -108,8 +112,8 @@ void Router::add_cors(const Request& request, Response& response) const {
                "origin, access-control-request-method, access-control-request-headers");
     if (any_origin) {
         add_header(response, "access-control-allow-origin", "*");
-    } else if (!request.origin.empty() &&
-               std::ranges::find(cors.allowed_origins, request.origin) != cors.allowed_origins.end()) {
+    } else if (!request.origin.empty() && std::ranges::find(cors.allowed_origins, request.origin) !=
+                                              cors.allowed_origins.end()) {
         add_header(response, "access-control-allow-origin", request.origin);
     }
     if (cors.allow_credentials) {

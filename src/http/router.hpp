@@ -1,5 +1,6 @@
-// Router: from a request to its response, by a table of paths. Pure but for the Backend it asks; no sockets.
-// wire: REST API of the reference server, 0.11.0 clients: /ping, error shape, CORS headers.
+// Router: from a request to its response, by a table of paths. Pure but for the Backend it asks; no
+// sockets. wire: REST API of the reference server, 0.11.0 clients: /ping, error shape, CORS
+// headers.
 #pragma once
 
 #include <string>

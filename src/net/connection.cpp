@@ -47,7 +47,8 @@ Connection::Connection(const Environment& environment, runtime::SocketHandle soc
     : environment_(environment),
       socket_(socket),
       facts_(std::move(facts)),
-      reader_(environment.loop, environment.pool, environment.options, environment.counters, socket) {}
+      reader_(environment.loop, environment.pool, environment.options, environment.counters,
+              socket) {}
 
 Task<void> Connection::run() {
     context_ = environment_.sink.on_opened(facts_);
@@ -130,13 +131,14 @@ void Connection::gather_reply() {
     }
 }
 
-/// Sends all parts. A send that was cancelled for its deadline may have sent some: that is progress.
+/// Sends all parts. A send that was cancelled for its deadline may have sent some: that is
+/// progress.
 Task<bool> Connection::send_parts() {
     runtime::Loop& loop = environment_.loop;
     std::size_t first = 0;
     while (first < parts_.size()) {
-        const std::span<const iovec> parts =
-            std::span<const iovec>(parts_).subspan(first, std::min(kPartsMax, parts_.size() - first));
+        const std::span<const iovec> parts = std::span<const iovec>(parts_).subspan(
+            first, std::min(kPartsMax, parts_.size() - first));
         const TimedResult result =
             co_await timed_io(loop, loop.now().plus(environment_.options.progress_timeout_ns),
                               [&](runtime::IoOp& op) { loop.io().send(op, socket_, parts); });

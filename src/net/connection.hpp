@@ -1,9 +1,10 @@
-// Connection: the life of one plaintext TCP connection on its shard. Reads a frame, hands it to the sink,
-// sends the reply, and so on until the peer goes, breaks a rule, stands still, or someone interrupts.
+// Connection: the life of one plaintext TCP connection on its shard. Reads a frame, hands it to the
+// sink, sends the reply, and so on until the peer goes, breaks a rule, stands still, or someone
+// interrupts.
 //
 // run() is spawned by ConnectionSet; the object lives in that coroutine's frame. A small request in
-// steady state allocates nothing: reply, header field and iovec array are used again, coroutine frames
-// come from the frame pool.
+// steady state allocates nothing: reply, header field and iovec array are used again, coroutine
+// frames come from the frame pool.
 #pragma once
 
 #include <array>
@@ -37,8 +38,8 @@ class Connection : public ListLink<> {
 
     /// From on_opened to on_closed. The socket is closed when it ends.
     coro::Task<void> run();
-    /// Makes run() end soon: an idle read and a pending send end at once, a handler is waited for and its
-    /// reply is not sent. May be called at any time and again.
+    /// Makes run() end soon: an idle read and a pending send end at once, a handler is waited for
+    /// and its reply is not sent. May be called at any time and again.
     void interrupt() noexcept;
 
     [[nodiscard]] model::ConnectionId id() const noexcept { return facts_.id; }

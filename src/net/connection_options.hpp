@@ -32,8 +32,8 @@ struct ConnectionCounters {
     std::atomic<std::uint64_t> bytes_in{0};
     std::atomic<std::uint64_t> bytes_out{0};
     std::atomic<std::uint64_t> protocol_errors{0};  ///< closed for a frame that cannot be
-    std::atomic<std::uint64_t> timeouts{0};         ///< closed because a frame or a reply stood still
-    std::atomic<std::uint64_t> memory_waits{0};     ///< frames that waited for a free buffer
+    std::atomic<std::uint64_t> timeouts{0};      ///< closed because a frame or a reply stood still
+    std::atomic<std::uint64_t> memory_waits{0};  ///< frames that waited for a free buffer
 
     static void add(std::atomic<std::uint64_t>& counter, std::uint64_t count = 1) noexcept {
         counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);

@@ -1,7 +1,8 @@
-// ConnectionSet: all client connections of one shard. Bounds their number, counts, and ends them together.
+// ConnectionSet: all client connections of one shard. Bounds their number, counts, and ends them
+// together.
 //
-// Used on its shard's thread; counters() may be read by any. The sink, the pool and the loop outlive it.
-// stop() has ended before it is destroyed.
+// Used on its shard's thread; counters() may be read by any. The sink, the pool and the loop
+// outlive it. stop() has ended before it is destroyed.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,8 @@ class ConnectionSet : public coro::Anchored {
     ConnectionSet(runtime::Loop& loop, memory::BufferPool& pool, ConnectionSink& sink,
                   ConnectionOptions options);
 
-    /// Takes the socket over in any case: false = closed at once, because connections_max are open or
-    /// stop() was called. The caller never closes it.
+    /// Takes the socket over in any case: false = closed at once, because connections_max are open
+    /// or stop() was called. The caller never closes it.
     bool adopt(runtime::SocketHandle socket, ConnectionFacts facts);
 
     /// Ends one connection soon, also while it waits for a frame. False = it is not here.

@@ -1,5 +1,6 @@
-// The door from the transports to the rest of the server: whoever reads frames (TCP now; TLS, WebSocket
-// and QUIC below the same door later) hands them to one ConnectionSink a shard. shard/dispatch implements it.
+// The door from the transports to the rest of the server: whoever reads frames (TCP now; TLS,
+// WebSocket and QUIC below the same door later) hands them to one ConnectionSink a shard.
+// shard/dispatch implements it.
 //
 // Called on the shard that holds the connection. Frames of one connection arrive one at a time, in
 // order; the next one is read when on_frame has ended, so replies leave in request order.
@@ -23,9 +24,10 @@ enum class Transport : std::uint8_t { kTcp = 1, kQuic = 2, kHttp = 3, kWebSocket
 
 struct Frame {
     wire::RequestHeader header;
-    wire::HeaderFault fault = wire::HeaderFault::kNone;  ///< never kSize, kCommand or kClientZero: those close
-    memory::BufRef body;                                 ///< header.body_size() bytes, contiguous
-    Timestamp arrived;                                   ///< wall time at the end of the frame
+    wire::HeaderFault fault =
+        wire::HeaderFault::kNone;  ///< never kSize, kCommand or kClientZero: those close
+    memory::BufRef body;           ///< header.body_size() bytes, contiguous
+    Timestamp arrived;             ///< wall time at the end of the frame
 };
 
 /// What the sink keeps for one connection, and what it tells the transport about it.

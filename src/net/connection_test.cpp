@@ -61,9 +61,9 @@ TEST(Connection, BodySizesAroundTheDirectLimit) {
     net.sink.head = "head";
     const SocketHandle socket = net.connect();
     std::uint64_t number = 0;
-    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4096},
-                                   std::size_t{16 * 1024 - 1}, std::size_t{16 * 1024},
-                                   std::size_t{16 * 1024 + 1}, std::size_t{1024 * 1024}}) {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{16 * 1024 - 1},
+          std::size_t{16 * 1024}, std::size_t{16 * 1024 + 1}, std::size_t{1024 * 1024}}) {
         ++number;
         // Two at once, so that a large body has a frame right behind it.
         Bytes bytes = frame(size, number);
@@ -78,7 +78,8 @@ TEST(Connection, BodySizesAroundTheDirectLimit) {
 }
 
 TEST(Connection, WhatCannotBeAFrameCloses) {
-    const auto refused = [](wire::RequestHeader header, bool authenticated, std::uint8_t command = 5) {
+    const auto refused = [](wire::RequestHeader header, bool authenticated,
+                            std::uint8_t command = 5) {
         NetWorld net(4);
         net.sink.authenticated = authenticated;
         const SocketHandle socket = net.connect();
@@ -115,7 +116,8 @@ TEST(Connection, OtherFaultsGoToTheSink) {
     NetWorld net(5);
     const SocketHandle socket = net.connect();
     wire::RequestHeader header = request_header(0, 1);
-    header.operation = wire::Operation::kRegister;  // with a request number: a fault of the second kind
+    header.operation =
+        wire::Operation::kRegister;  // with a request number: a fault of the second kind
     Bytes bytes;
     append_header(bytes, header);
     append_frame(bytes, 5, 2);
@@ -194,7 +196,8 @@ TEST(Connection, PeerThatReadsSlowlyIsServed) {
     Bytes body;
     while (body.size() < 512 * 1024) {  // each send is cut by its deadline at least once
         net.world.run_for(25 * kSecond);
-        const Bytes part = net.receive(socket, std::min<std::size_t>(64 * 1024, 512 * 1024 - body.size()));
+        const Bytes part =
+            net.receive(socket, std::min<std::size_t>(64 * 1024, 512 * 1024 - body.size()));
         ASSERT_FALSE(part.empty());
         body.insert(body.end(), part.begin(), part.end());
     }
@@ -411,12 +414,14 @@ TEST_P(RandomSegments, EveryFrameArrivesWhole) {
         sizes.push_back(random.below(size_max));
         append_frame(bytes, sizes.back(), i + 1);
     }
-    // Send in pieces, reading a reply as soon as its request is out, so that nobody blocks for ever.
+    // Send in pieces, reading a reply as soon as its request is out, so that nobody blocks for
+    // ever.
     std::size_t sent = 0;
     std::size_t complete = 0;
     std::size_t next_end = wire::kHeaderSize + sizes[0];
     while (sent < bytes.size()) {
-        const std::size_t count = std::min<std::size_t>(random.between(1, 5000), bytes.size() - sent);
+        const std::size_t count =
+            std::min<std::size_t>(random.between(1, 5000), bytes.size() - sent);
         ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(sent, count)));
         sent += count;
         while (complete < sizes.size() && sent >= next_end) {

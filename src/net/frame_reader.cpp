@@ -30,7 +30,9 @@ FrameReader::FrameReader(runtime::Loop& loop, memory::BufferPool& pool,
       socket_(socket),
       sleeper_(loop) {}
 
-FrameReader::~FrameReader() { drop_source(); }
+FrameReader::~FrameReader() {
+    drop_source();
+}
 
 Task<ReadEnd> FrameReader::read(bool authenticated, Frame& frame) {
     frame.body.reset();
@@ -50,7 +52,8 @@ Task<ReadEnd> FrameReader::read(bool authenticated, Frame& frame) {
         co_return ReadEnd::kProtocol;
     }
     if (decoded.header.body_size() != 0) {
-        const ReadEnd body_end = co_await read_body(authenticated, decoded.header.body_size(), frame.body);
+        const ReadEnd body_end =
+            co_await read_body(authenticated, decoded.header.body_size(), frame.body);
         if (body_end != ReadEnd::kFrame) {
             co_return body_end;
         }
@@ -103,9 +106,8 @@ Task<ReadEnd> FrameReader::read_body(bool authenticated, std::size_t size, BufRe
 Task<ReadEnd> FrameReader::read_direct(bool authenticated, MutableBytes into) {
     while (!into.empty()) {
         const TimedResult result =
-            co_await timed_io(loop_, deadline(authenticated), [&](runtime::IoOp& op) {
-                loop_.io().receive(op, socket_, into);
-            });
+            co_await timed_io(loop_, deadline(authenticated),
+                              [&](runtime::IoOp& op) { loop_.io().receive(op, socket_, into); });
         if (result.value == -EINTR) {
             continue;
         }
@@ -119,8 +121,8 @@ Task<ReadEnd> FrameReader::read_direct(bool authenticated, MutableBytes into) {
     co_return ReadEnd::kFrame;
 }
 
-/// A full pool is back-pressure: nothing more is read from this peer until a buffer is free or the time
-/// of its frame is over.
+/// A full pool is back-pressure: nothing more is read from this peer until a buffer is free or the
+/// time of its frame is over.
 Task<ReadEnd> FrameReader::acquire(bool authenticated, std::size_t bytes, BufRef& into) {
     const Instant limit = deadline(authenticated);
     std::uint64_t pause_ns = kMemoryRetryNsMin;
@@ -184,8 +186,9 @@ std::size_t FrameReader::take(MutableBytes into) noexcept {
     return count;
 }
 
-/// The handler may take long: the chunk of a pipelining peer must not wait for it. When the pool has
-/// nothing, the chunk stays: that bounds this peer, and the shard gets it back with the next frame.
+/// The handler may take long: the chunk of a pipelining peer must not wait for it. When the pool
+/// has nothing, the chunk stays: that bounds this peer, and the shard gets it back with the next
+/// frame.
 void FrameReader::put_leftover_aside(bool authenticated) noexcept {
     if (chunk_.data == nullptr) {
         return;
@@ -209,7 +212,8 @@ void FrameReader::drop_source() noexcept {
     }
 }
 
-/// An anonymous frame has so long from its first byte on; after login each step of progress buys time.
+/// An anonymous frame has so long from its first byte on; after login each step of progress buys
+/// time.
 Instant FrameReader::deadline(bool authenticated) const noexcept {
     return authenticated ? loop_.now().plus(options_.progress_timeout_ns) : anonymous_deadline_;
 }

@@ -1,14 +1,15 @@
 // FrameReader: cuts the byte stream of one socket into request frames.
 //
-// The header, and bodies below direct_body_bytes, come through chunks that the backend lends; a larger body
-// goes straight into one pool buffer of exactly its size (what came with the head is copied in front).
-// A chunk is held only while it is being taken apart: the bytes of a frame that is not complete move on
-// into the header field or the body's buffer, and whole frames behind the current one into a pool buffer
-// of their own, so that a connection that waits for its handler holds no chunk of the shard.
-// Between frames nothing is held. Bytes from the peer decide nothing but their own connection's fate.
+// The header, and bodies below direct_body_bytes, come through chunks that the backend lends; a
+// larger body goes straight into one pool buffer of exactly its size (what came with the head is
+// copied in front). A chunk is held only while it is being taken apart: the bytes of a frame that
+// is not complete move on into the header field or the body's buffer, and whole frames behind the
+// current one into a pool buffer of their own, so that a connection that waits for its handler
+// holds no chunk of the shard. Between frames nothing is held. Bytes from the peer decide nothing
+// but their own connection's fate.
 //
-// Limits: ConnectionOptions. No memory: waits (1 ms doubling to 50 ms) as long as the frame's time lasts.
-// One coroutine uses it, on the shard of the connection.
+// Limits: ConnectionOptions. No memory: waits (1 ms doubling to 50 ms) as long as the frame's time
+// lasts. One coroutine uses it, on the shard of the connection.
 #pragma once
 
 #include <array>
@@ -41,8 +42,8 @@ class FrameReader {
     FrameReader& operator=(const FrameReader&) = delete;
     ~FrameReader();
 
-    /// Waits for the next frame, without a bound as long as it has not begun, and fills `frame`. After
-    /// any other end than kFrame the stream cannot be read on.
+    /// Waits for the next frame, without a bound as long as it has not begun, and fills `frame`.
+    /// After any other end than kFrame the stream cannot be read on.
     [[nodiscard]] coro::Task<ReadEnd> read(bool authenticated, Frame& frame);
     /// Ends waits of the reader that are not I/O; whoever calls it also shuts the socket down.
     void interrupt() noexcept { sleeper_.interrupt(); }
@@ -65,10 +66,10 @@ class FrameReader {
     ConnectionCounters& counters_;
     runtime::SocketHandle socket_;
     runtime::Sleeper sleeper_;
-    ConstBytes waiting_;               ///< received and not taken yet; lies in chunk_ or leftover_
-    runtime::ReceivedChunk chunk_;     ///< data is null when none is held
+    ConstBytes waiting_;            ///< received and not taken yet; lies in chunk_ or leftover_
+    runtime::ReceivedChunk chunk_;  ///< data is null when none is held
     memory::BufRef leftover_;
-    Instant anonymous_deadline_{0};    ///< of the frame that has begun
+    Instant anonymous_deadline_{0};  ///< of the frame that has begun
     std::array<std::byte, wire::kHeaderSize> header_;
 };
 

@@ -1,9 +1,9 @@
-// Reply: what a handler leaves behind for the connection to send. One object a connection, cleared and
-// used again for each request, so that a request in steady state allocates nothing.
+// Reply: what a handler leaves behind for the connection to send. One object a connection, cleared
+// and used again for each request, so that a request in steady state allocates nothing.
 //
-// A frame reply is header + head bytes + slices. Small bodies live in `head`; payload travels as slices
-// of pool buffers, which the connection keeps until the send has completed. The connection fills in the
-// header's size.
+// A frame reply is header + head bytes + slices. Small bodies live in `head`; payload travels as
+// slices of pool buffers, which the connection keeps until the send has completed. The connection
+// fills in the header's size.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct Reply {
     bool close_after = false;  ///< close once everything was sent
     wire::ReplyHeader header;
     wire::EvictionHeader eviction;
-    std::vector<std::byte> head;         ///< first part of the body; capacity is kept across requests
+    std::vector<std::byte> head;  ///< first part of the body; capacity is kept across requests
     std::vector<memory::BufRef> slices;  ///< the rest of it, in order; capacity is kept
 
     void clear() noexcept {

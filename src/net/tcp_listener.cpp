@@ -94,11 +94,12 @@ Task<void> TcpListener::accept_loop(Anchor<TcpListener> listener) {
 void TcpListener::report_failure(std::int32_t os_errno) {
     ++failure_count_;
     if (log_limit_.allow(loop_.now())) {
-        observe::log_warn("net", "cannot accept connections",
-                          {{"address", address_.ip},
-                           {"port", address_.port},
-                           {"error", to_string(Error{.code = ErrorCode::kIoError, .os_errno = os_errno})},
-                           {"failures", failure_count_}});
+        observe::log_warn(
+            "net", "cannot accept connections",
+            {{"address", address_.ip},
+             {"port", address_.port},
+             {"error", to_string(Error{.code = ErrorCode::kIoError, .os_errno = os_errno})},
+             {"failures", failure_count_}});
     }
 }
 

@@ -1,7 +1,8 @@
 // TcpListener: one listening socket and its accept loop, on shard 0.
 //
-// A failed accept never ends the loop and never makes it spin: out of descriptors or kernel memory is
-// counted, logged once a second at most, and followed by a pause of 100 ms; the peer waits in the backlog.
+// A failed accept never ends the loop and never makes it spin: out of descriptors or kernel memory
+// is counted, logged once a second at most, and followed by a pause of 100 ms; the peer waits in
+// the backlog.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,16 @@ namespace galgo::net {
 
 class TcpListener : public coro::Anchored {
  public:
-    /// Takes over the socket of one accepted connection. Runs on the listener's shard; must not wait.
-    using OnAccept = UniqueFunction<void(runtime::SocketHandle socket, runtime::SocketAddress peer)>;
+    /// Takes over the socket of one accepted connection. Runs on the listener's shard; must not
+    /// wait.
+    using OnAccept =
+        UniqueFunction<void(runtime::SocketHandle socket, runtime::SocketAddress peer)>;
 
     explicit TcpListener(runtime::Loop& loop) noexcept;
     ~TcpListener();
 
-    /// Binds and listens; port 0 takes a free one. While the address is in use it tries again for 10 s.
-    /// Errors: os_errno of bind or listen, ECANCELED after stop(). Once.
+    /// Binds and listens; port 0 takes a free one. While the address is in use it tries again for
+    /// 10 s. Errors: os_errno of bind or listen, ECANCELED after stop(). Once.
     coro::Task<Status> listen(runtime::SocketAddress address);
     /// What it is bound to; empty before listen().
     [[nodiscard]] runtime::SocketAddress address() const { return address_; }

@@ -1,6 +1,6 @@
-// One I/O operation with a deadline: when the time comes it is cancelled, and the await ends when the
-// operation has really completed, so its buffers are the caller's again. Allocates nothing: operation and
-// timer live in the awaiting frame.
+// One I/O operation with a deadline: when the time comes it is cancelled, and the await ends when
+// the operation has really completed, so its buffers are the caller's again. Allocates nothing:
+// operation and timer live in the awaiting frame.
 #pragma once
 
 #include <coroutine>

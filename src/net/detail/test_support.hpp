@@ -1,5 +1,5 @@
-// What the tests of this module share: a server and a client process on one simulated network, a sink that
-// echoes, and client moves.
+// What the tests of this module share: a server and a client process on one simulated network, a
+// sink that echoes, and client moves.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -187,7 +187,8 @@ class NetWorld {
             const Bytes body = pattern(body_bytes, number);
             expected.insert(expected.end(), body.begin(), body.end());
         }
-        if (decoded->body_size() != expected.size() || receive(socket, expected.size()) != expected) {
+        if (decoded->body_size() != expected.size() ||
+            receive(socket, expected.size()) != expected) {
             return ::testing::AssertionFailure() << "wrong body of the reply to " << number;
         }
         return ::testing::AssertionSuccess();
@@ -220,8 +221,8 @@ class NetWorld {
         EXPECT_GE(result, 0);
         const std::int32_t accepted = co_await accept_task(*net.server.io, net.listener);
         EXPECT_GE(accepted, 0);
-        net.adopted_ = net.set.adopt(
-            SocketHandle{accepted}, {.id = model::ConnectionId{++net.next_id_}, .peer = "peer"});
+        net.adopted_ = net.set.adopt(SocketHandle{accepted},
+                                     {.id = model::ConnectionId{++net.next_id_}, .peer = "peer"});
         co_return SocketHandle{result};
     }
     static Task<bool> send_task(runtime::IoBackend& io, SocketHandle socket, ConstBytes bytes) {
@@ -231,13 +232,14 @@ class NetWorld {
             co_await runtime::io_await([&](runtime::IoOp& op) { io.send(op, socket, parts); });
         co_return result == static_cast<std::int32_t>(bytes.size());
     }
-    static Task<Bytes> receive_task(runtime::IoBackend& io, SocketHandle socket, std::size_t bytes) {
+    static Task<Bytes> receive_task(runtime::IoBackend& io, SocketHandle socket,
+                                    std::size_t bytes) {
         Bytes into(bytes);
         std::size_t filled = 0;
         while (filled < bytes) {
             const MutableBytes rest = MutableBytes(into).subspan(filled);
-            const std::int32_t result =
-                co_await runtime::io_await([&](runtime::IoOp& op) { io.receive(op, socket, rest); });
+            const std::int32_t result = co_await runtime::io_await(
+                [&](runtime::IoOp& op) { io.receive(op, socket, rest); });
             if (result <= 0) {
                 break;
             }
