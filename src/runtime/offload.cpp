@@ -1,0 +1,97 @@
+#include "runtime/offload.hpp"
+
+namespace galgo::runtime {
+
+namespace {
+
+void push(std::atomic<OffloadJob*>& stack, OffloadJob& job) noexcept {
+    job.next = stack.load(std::memory_order_relaxed);
+    while (!stack.compare_exchange_weak(job.next, &job, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+    }
+}
+
+/// Takes the whole stack, oldest first.
+OffloadJob* take_all(std::atomic<OffloadJob*>& stack) noexcept {
+    OffloadJob* newest_first = stack.exchange(nullptr, std::memory_order_acquire);
+    OffloadJob* oldest_first = nullptr;
+    while (newest_first != nullptr) {
+        OffloadJob* next = newest_first->next;
+        newest_first->next = oldest_first;
+        oldest_first = newest_first;
+        newest_first = next;
+    }
+    return oldest_first;
+}
+
+}  // namespace
+
+OffloadQueue::OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max)
+    : shards_(shard_count), jobs_max_(jobs_max) {}
+
+OffloadQueue::~OffloadQueue() {
+    GALGO_CHECK(submitted_.load() == nullptr);
+}
+
+bool OffloadQueue::try_submit(OffloadJob& job) noexcept {
+    GALGO_CHECK(this_shard().value() < shards_.size());
+    if (job_count_.fetch_add(1, std::memory_order_relaxed) >= jobs_max_) {
+        job_count_.fetch_sub(1, std::memory_order_relaxed);
+        return false;
+    }
+    job.home = this_shard();
+    ++shards_[job.home.value()].outstanding;
+    push(submitted_, job);
+    signal_.fetch_add(1, std::memory_order_release);
+    signal_.notify_one();
+    return true;
+}
+
+bool OffloadQueue::collect() noexcept {
+    PerShard& shard = shards_[this_shard().value()];
+    if (shard.finished.load(std::memory_order_relaxed) == nullptr) {
+        return false;
+    }
+    OffloadJob* job = take_all(shard.finished);
+    while (job != nullptr) {
+        OffloadJob* next = job->next;
+        --shard.outstanding;
+        job_count_.fetch_sub(1, std::memory_order_relaxed);
+        job->done(*job);
+        job = next;
+    }
+    return true;
+}
+
+bool OffloadQueue::has_outstanding() const noexcept {
+    return shards_[this_shard().value()].outstanding != 0;
+}
+
+void OffloadQueue::run_worker() noexcept {
+    for (;;) {
+        const std::uint32_t seen = signal_.load(std::memory_order_acquire);
+        OffloadJob* job = take_all(submitted_);
+        if (job == nullptr) {
+            if (stopping_.load(std::memory_order_acquire)) {
+                return;
+            }
+            signal_.wait(seen, std::memory_order_acquire);
+            continue;
+        }
+        while (job != nullptr) {
+            OffloadJob* next = job->next;  // the job is gone once it is on the finished stack
+            const ShardIndex home = job->home;
+            job->run(*job);
+            push(shards_[home.value()].finished, *job);
+            job = next;
+        }
+    }
+}
+
+void OffloadQueue::stop() noexcept {
+    stopping_.store(true, std::memory_order_release);
+    signal_.fetch_add(1, std::memory_order_release);
+    signal_.notify_all();
+}
+
+}  // namespace galgo::runtime

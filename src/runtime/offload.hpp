@@ -1,0 +1,96 @@
+// OffloadQueue: work that would stall a shard's loop (argon2, directory listings, statfs) runs on the one
+// offload thread of the process and comes back to the shard that asked.
+//
+// Shards push and collect; the offload thread runs run_worker(). Lock-free stacks both ways, so a shard
+// never waits. Bounded by `jobs_max`: when full, submit refuses and the caller answers with a typed,
+// retryable error. A shard with jobs outstanding polls collect() each turn and must not sleep longer
+// than a millisecond (has_outstanding()).
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/error.hpp"
+#include "base/this_shard.hpp"
+
+namespace galgo::runtime {
+
+/// One piece of work; lives in the waiting coroutine until `done`.
+struct OffloadJob {
+    void (*run)(OffloadJob& job) noexcept = nullptr;   ///< on the offload thread
+    void (*done)(OffloadJob& job) noexcept = nullptr;  ///< on the home shard, from collect()
+    ShardIndex home = kNoShard;
+    OffloadJob* next = nullptr;
+};
+
+class OffloadQueue {
+ public:
+    OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max);
+    OffloadQueue(const OffloadQueue&) = delete;
+    OffloadQueue& operator=(const OffloadQueue&) = delete;
+    ~OffloadQueue();
+
+    /// From a shard. False: the queue is full and nothing happened.
+    [[nodiscard]] bool try_submit(OffloadJob& job) noexcept;
+    /// From a shard, once a turn: calls `done` of its finished jobs; true when there were any.
+    bool collect() noexcept;
+    [[nodiscard]] bool has_outstanding() const noexcept;
+
+    /// The body of the offload thread; returns after stop(), when all submitted jobs have run.
+    void run_worker() noexcept;
+    void stop() noexcept;
+
+ private:
+    struct alignas(64) PerShard {
+        std::atomic<OffloadJob*> finished{nullptr};
+        std::uint32_t outstanding = 0;  ///< the shard's own
+    };
+
+    std::vector<PerShard> shards_;
+    std::uint32_t jobs_max_;
+    std::atomic<std::uint32_t> job_count_{0};
+    std::atomic<OffloadJob*> submitted_{nullptr};
+    std::atomic<std::uint32_t> signal_{0};
+    std::atomic<bool> stopping_{false};
+};
+
+/// co_await offload(queue, fn): runs fn() -> T on the offload thread; Result<T> with 58 when the queue is full.
+/// What fn captures must not be touched by the shard meanwhile.
+template <class Fn>
+class [[nodiscard]] OffloadAwaiter : private OffloadJob {
+    using Value = std::invoke_result_t<Fn&>;
+
+ public:
+    OffloadAwaiter(OffloadQueue& queue, Fn fn) : queue_(queue), fn_(std::move(fn)) {}
+    OffloadAwaiter(const OffloadAwaiter&) = delete;
+    OffloadAwaiter& operator=(const OffloadAwaiter&) = delete;
+
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> handle) noexcept {
+        handle_ = handle;
+        run = [](OffloadJob& job) noexcept {
+            auto& self = static_cast<OffloadAwaiter&>(job);
+            self.value_ = self.fn_();
+        };
+        done = [](OffloadJob& job) noexcept { static_cast<OffloadAwaiter&>(job).handle_.resume(); };
+        return queue_.try_submit(*this);
+    }
+    Result<Value> await_resume() { return std::move(value_); }
+
+ private:
+    OffloadQueue& queue_;
+    Fn fn_;
+    std::coroutine_handle<> handle_;
+    Result<Value> value_ = fail(ErrorCode::kTransientNotAccepted);
+};
+
+template <class Fn>
+[[nodiscard]] OffloadAwaiter<Fn> offload(OffloadQueue& queue, Fn fn) {
+    return OffloadAwaiter<Fn>(queue, std::move(fn));
+}
+
+}  // namespace galgo::runtime
