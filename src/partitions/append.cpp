@@ -1,0 +1,49 @@
+// The append path of a partition: admit, stamp, write, commit, confirm.
+#include "model/ids.hpp"
+#include "partitions/detail/append.hpp"
+#include "partitions/partition.hpp"
+#include "wire/batch.hpp"
+
+namespace galgo::partitions {
+
+using coro::Task;
+
+Task<Result<Offset>> Partition::append(AppendRequest request) {
+    Append append(environment_.storage.ready);
+    GALGO_CO_TRY(driver_.admit(append, environment_.loop.wall_now()));
+    const Offset base = next_offset_;
+    append.end = base.plus(request.message_count);
+    next_offset_ = append.end;
+    // From here to the log without a suspension: offsets enter it in the order in which they were given.
+    wire::stamp_batch(request.batch.mutable_bytes(),
+                      {.partition = model::unpack_partition_key(key_).partition,
+                       .base_offset = base,
+                       .base_timestamp = append.timestamp()});
+    const Status written = co_await log_->append({.bytes = std::move(request.batch),
+                                                  .base = base,
+                                                  .count = request.message_count,
+                                                  .timestamp = append.timestamp(),
+                                                  .op = append.op(),
+                                                  .commit_op = driver_.group().commit(),
+                                                  .view = driver_.group().view()});
+    driver_.appended(append, written.has_value(), [this](replication::Proposal& proposal) {
+        on_commit(static_cast<Append&>(proposal));
+    });
+    co_await append.settled();
+    if (append.outcome() != ErrorCode::kOk) {
+        co_return std::unexpected(written.has_value() ? Error{.code = append.outcome()}
+                                                      : written.error());
+    }
+    co_return base;
+}
+
+/// Makes the proposal visible. Its predecessors are visible already.
+void Partition::on_commit(Append& append) {
+    if (append.end != Offset{0}) {
+        log_->commit(append.op());
+        publish_counters();
+    }
+    append.settle(ErrorCode::kOk);
+}
+
+}  // namespace galgo::partitions

@@ -1,0 +1,145 @@
+// Stored offsets: checks, the journal record of each change, the checkpoint of their files.
+#include <utility>
+#include <vector>
+
+#include "partitions/detail/append.hpp"
+#include "partitions/partition.hpp"
+#include "storage/offsets_file.hpp"
+
+namespace galgo::partitions {
+
+using coro::Task;
+
+std::optional<StoredOffset> Partition::stored_offset(ConsumerKey consumer) const {
+    const std::optional<Offset> stored = offsets_.find(consumer);
+    if (!stored.has_value()) {
+        return std::nullopt;
+    }
+    return StoredOffset{.current = current_offset(), .stored = *stored};
+}
+
+Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
+    if (offset >= log_->committed_end()) {
+        co_return fail(ErrorCode::kInvalidOffset);
+    }
+    if (environment_.consumer_offsets_max != 0 && !offsets_.find(consumer).has_value() &&
+        offsets_.size() >= environment_.consumer_offsets_max) {
+        co_return fail(ErrorCode::kTooManyConsumerOffsets);
+    }
+    GALGO_CO_TRY(co_await journal_offset(consumer, offset));
+    offsets_.store(consumer, offset);
+    co_return Status{};
+}
+
+Task<Status> Partition::delete_offset(ConsumerKey consumer) {
+    if (!offsets_.find(consumer).has_value()) {
+        co_return fail(ErrorCode::kConsumerOffsetNotFound);
+    }
+    GALGO_CO_TRY(co_await journal_offset(consumer, std::nullopt));
+    offsets_.erase(consumer);
+    co_return Status{};
+}
+
+/// Takes a change through the group and the journal. The caller applies it when this succeeds.
+Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offset> offset) {
+    Append change(environment_.storage.ready);
+    GALGO_CO_TRY(driver_.admit(change, environment_.loop.wall_now()));
+    const storage::JournalRecord record{
+        .kind = offset.has_value() ? storage::JournalKind::kOffsetSet : storage::JournalKind::kOffsetDelete,
+        .consumer_kind = static_cast<std::uint8_t>(consumer.kind),
+        .consumer_id = consumer.id,
+        .partition = key_,
+        .incarnation = incarnation_,
+        .op = change.op(),
+        .commit_op = driver_.group().commit(),
+        .view = driver_.group().view(),
+        .base_offset = offset.value_or(Offset{0}),
+        .timestamp = change.timestamp()};
+    const Result<std::uint64_t> written =
+        co_await environment_.storage.journal.append(record, {}, options_.offsets_persisted);
+    if (written.has_value()) {
+        note_offset_record(*written);
+    }
+    driver_.appended(change, written.has_value(), [this](replication::Proposal& proposal) {
+        on_commit(static_cast<Append&>(proposal));
+    });
+    co_await change.settled();
+    if (change.outcome() != ErrorCode::kOk) {
+        co_return std::unexpected(written.has_value() ? Error{.code = change.outcome()}
+                                                      : written.error());
+    }
+    co_return Status{};
+}
+
+/// Remembers which journal files hold offset records, until a checkpoint makes them superfluous.
+void Partition::note_offset_record(std::uint64_t journal_file) {
+    if (offset_records_.empty() || offset_records_.back().file != journal_file) {
+        offset_records_.push_back({.file = journal_file});
+    }
+    ++offset_records_.back().count;
+    if (!is_linked()) {
+        environment_.dirty.push_back(*this);
+    }
+}
+
+Task<Status> Partition::checkpoint_offsets() {
+    // Taken first: what changes while the files are written belongs to the next checkpoint.
+    unlink();
+    std::vector<OffsetRecords> records;
+    std::swap(records, offset_records_);
+    std::vector<ConsumerKey> erased;
+    std::swap(erased, offsets_.erased());
+    std::vector<std::pair<ConsumerKey, Offset>> changed;
+    for (auto& [consumer, entry] : offsets_.entries()) {
+        if (entry.changed) {
+            entry.changed = false;
+            changed.emplace_back(consumer, entry.offset);
+        }
+    }
+    Status status = co_await write_offset_files(changed, erased);
+    if (!status.has_value()) {
+        // The records stay in the journal and the changes are tried again.
+        for (const auto& [consumer, offset] : changed) {
+            if (const auto found = offsets_.entries().find(consumer); found != offsets_.entries().end()) {
+                found->second.changed = true;
+            }
+        }
+        offsets_.erased().insert(offsets_.erased().end(), erased.begin(), erased.end());
+        offset_records_.insert(offset_records_.begin(), records.begin(), records.end());
+        if (!is_linked()) {
+            environment_.dirty.push_back(*this);
+        }
+        co_return status;
+    }
+    for (const OffsetRecords& in_file : records) {
+        environment_.storage.journal.release(in_file.file, in_file.count);
+    }
+    co_return Status{};
+}
+
+Task<Status> Partition::write_offset_files(const std::vector<std::pair<ConsumerKey, Offset>>& changed,
+                                           const std::vector<ConsumerKey>& erased) {
+    runtime::IoBackend& io = environment_.storage.io;
+    for (const auto& [consumer, offset] : changed) {
+        GALGO_CO_TRY(co_await storage::write_offset_file(
+            io, directory_,
+            {.owner = static_cast<storage::OffsetOwner>(consumer.kind), .id = consumer.id, .offset = offset},
+            options_.offsets_persisted));
+    }
+    for (const ConsumerKey& consumer : erased) {
+        if (!offsets_.find(consumer).has_value()) {
+            GALGO_CO_TRY(co_await storage::remove_offset_file(
+                io, directory_, static_cast<storage::OffsetOwner>(consumer.kind), consumer.id));
+        }
+    }
+    co_return Status{};
+}
+
+/// The offset is raised in memory already; a record that cannot be written costs repeated messages after a
+/// crash, never lost ones.
+Task<void> Partition::auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer, Offset offset) {
+    const Status journaled = co_await partition->journal_offset(consumer, offset);
+    static_cast<void>(journaled);
+}
+
+}  // namespace galgo::partitions

@@ -1,0 +1,139 @@
+#include "partitions/partition.hpp"
+
+#include "observe/log.hpp"
+#include "storage/offsets_file.hpp"
+
+namespace galgo::partitions {
+
+using coro::Task;
+
+Partition::Partition(PartitionEnvironment& environment, std::string directory, PartitionKey key,
+                     Incarnation incarnation, PartitionOptions options, PublishCounters publish,
+                     std::unique_ptr<storage::PartitionLog> log, OpNumber head)
+    : environment_(environment),
+      directory_(std::move(directory)),
+      key_(key),
+      incarnation_(incarnation),
+      options_(options),
+      publish_(std::move(publish)),
+      log_(std::move(log)),
+      driver_(environment.pipelines, {.head = head,
+                                      .last_timestamp = log_->last_timestamp(),
+                                      .pipeline_max = environment.pipeline_max}),
+      next_offset_(log_->end_offset()),
+      background_(environment.storage.ready) {}
+
+Partition::~Partition() {
+    unlink();
+}
+
+Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& environment,
+                                                         std::string directory, PartitionKey key,
+                                                         Incarnation incarnation,
+                                                         PartitionOptions options,
+                                                         const storage::JournalReplay* replay,
+                                                         PublishCounters publish) {
+    const storage::LogOptions log_options{
+        .segment_size = options.segment_size_bytes,
+        .messages_required_to_save = options.messages_required_to_save,
+        .size_required_to_save = options.size_required_to_save_bytes,
+        .persisted = options.persisted,
+        .validate_checksum = environment.validate_checksum};
+    GALGO_CO_TRY_ASSIGN(
+        std::unique_ptr<storage::PartitionLog> log,
+        co_await storage::PartitionLog::open(environment.storage, environment.root, directory, key,
+                                             incarnation, log_options, replay));
+    const storage::JournalFacts* facts = replay == nullptr ? nullptr : replay->find(key, incarnation);
+    std::unique_ptr<Partition> partition(new Partition(
+        environment, std::move(directory), key, incarnation, options, std::move(publish),
+        std::move(log), facts == nullptr ? OpNumber{0} : facts->last_op));
+    const Status loaded = co_await partition->load_offsets(facts);
+    if (!loaded.has_value()) {
+        co_await partition->close();
+        co_return std::unexpected(loaded.error());
+    }
+    partition->publish_counters();
+    co_return partition;
+}
+
+/// The checkpoint files, then the changes that the journals of earlier runs tell of.
+Task<Status> Partition::load_offsets(const storage::JournalFacts* facts) {
+    GALGO_CO_TRY_ASSIGN(const storage::LoadedOffsets loaded,
+                        co_await storage::load_offsets(environment_.storage.io, directory_));
+    for (const storage::ConsumerOffset& entry : loaded.offsets) {
+        const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(entry.owner), .id = entry.id};
+        offsets_.entries()[consumer].offset = entry.offset;
+    }
+    for (const storage::ConsumerOffset& entry : loaded.damaged) {
+        observe::log_error("partitions", "a stored offset cannot be read; its consumer starts anew",
+                           {{"directory", directory_},
+                            {"consumer_kind", static_cast<unsigned>(entry.owner)},
+                            {"consumer", entry.id}});
+    }
+    if (facts == nullptr || facts->offsets.empty()) {
+        co_return Status{};
+    }
+    for (const storage::JournaledOffset& change : facts->offsets) {
+        const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(change.consumer_kind),
+                                   .id = change.consumer_id};
+        if (change.deleted) {
+            offsets_.erase(consumer);
+        } else {
+            offsets_.store(consumer, change.offset);
+        }
+    }
+    co_return co_await checkpoint_offsets();
+}
+
+std::optional<std::string> Partition::fenced() const {
+    if (!log_->fenced().has_value()) {
+        return std::nullopt;
+    }
+    return log_->fence_text();
+}
+
+bool Partition::pins_journal(std::uint64_t sequence) const noexcept {
+    return log_->pins_journal(sequence) ||
+           (!offset_records_.empty() && offset_records_.front().file <= sequence);
+}
+
+Offset Partition::current_offset() const noexcept {
+    const Offset end = log_->committed_end();
+    return end == Offset{0} ? end : Offset{end.value() - 1};
+}
+
+void Partition::publish_counters() {
+    const storage::LogStats stats = log_->stats();
+    publish_({.message_count = stats.message_count,
+              .size_bytes = stats.bytes,
+              .first_offset = log_->first_offset(),
+              .current_offset = current_offset(),
+              .segment_count = stats.segment_count == 0 ? 1 : stats.segment_count});
+}
+
+Task<Status> Partition::flush() {
+    GALGO_CO_TRY(co_await log_->force_flush());
+    co_return co_await checkpoint_offsets();
+}
+
+Task<Status> Partition::close() {
+    co_await background_.close();
+    const Status checkpointed = co_await checkpoint_offsets();
+    const Status closed = co_await log_->close();
+    if (!closed.has_value()) {
+        co_return closed;
+    }
+    co_return checkpointed;
+}
+
+Task<Status> Partition::drop() {
+    co_await background_.close();
+    unlink();
+    for (const OffsetRecords& in_file : offset_records_) {
+        environment_.storage.journal.release(in_file.file, in_file.count);
+    }
+    offset_records_.clear();
+    co_return co_await log_->destroy();
+}
+
+}  // namespace galgo::partitions

@@ -1,0 +1,143 @@
+// Partition: one log, one consensus group, the offsets stored in it. Lives on its owner's shard.
+//
+// append = prepare, commit = a quorum has it (one, on a single node). A batch becomes visible to polls
+// when it is committed, in op order; nothing visible is taken back. Offsets are assigned at admission; when an
+// append fails its offsets stay unused, so a number that anybody was told is never given twice.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/intrusive_list.hpp"
+#include "base/unique_function.hpp"
+#include "coro/scope.hpp"
+#include "coro/task.hpp"
+#include "partitions/offsets.hpp"
+#include "partitions/types.hpp"
+#include "replication/group_driver.hpp"
+#include "runtime/loop.hpp"
+#include "storage/partition_log.hpp"
+
+namespace galgo::partitions {
+
+/// What a topic's options mean for one partition.
+struct PartitionOptions {
+    std::uint64_t segment_size_bytes = 0;
+    std::uint32_t messages_required_to_save = 0;
+    std::uint64_t size_required_to_save_bytes = 0;
+    bool persisted = false;          ///< acknowledge appends from stable storage
+    bool offsets_persisted = false;  ///< the same for stored offsets
+};
+
+/// Figures that everybody may read; published after each change.
+struct Counters {
+    std::uint64_t message_count = 0;
+    std::uint64_t size_bytes = 0;
+    Offset first_offset;
+    Offset current_offset;  ///< last committed; 0 while empty
+    std::uint32_t segment_count = 1;
+};
+using PublishCounters = UniqueFunction<void(const Counters&)>;
+
+struct DirtyOffsetsTag;
+class Partition;
+/// Partitions whose stored offsets changed since their last checkpoint.
+using DirtyOffsets = IntrusiveList<Partition, DirtyOffsetsTag>;
+
+/// What all partitions of a shard share. Outlives them.
+struct PartitionEnvironment {
+    storage::StorageContext& storage;
+    runtime::Loop& loop;
+    consensus::PipelinePool& pipelines;
+    DirtyOffsets& dirty;
+    std::string root;  ///< of the data directory: exists and is stable
+    bool validate_checksum = true;
+    std::uint32_t consumer_offsets_max = 0;  ///< 0 = no bound
+    std::uint8_t pipeline_max = 32;
+};
+
+class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
+ public:
+    /// Opens or begins the partition in `directory`. `replay`: what the journals of earlier runs know, or null.
+    static coro::Task<Result<std::unique_ptr<Partition>>> open(PartitionEnvironment& environment,
+                                                               std::string directory, PartitionKey key,
+                                                               Incarnation incarnation,
+                                                               PartitionOptions options,
+                                                               const storage::JournalReplay* replay,
+                                                               PublishCounters publish);
+    ~Partition();
+
+    [[nodiscard]] PartitionKey key() const noexcept { return key_; }
+    [[nodiscard]] Incarnation incarnation() const noexcept { return incarnation_; }
+    /// Nothing of it can be served; why, for health and log.
+    [[nodiscard]] std::optional<std::string> fenced() const;
+    /// Nothing of it is left in the journals of earlier runs.
+    [[nodiscard]] bool recovered() const noexcept { return log_->recovery_complete(); }
+    [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
+
+    /// Appends one verified batch; returns the offset of its first message once it is committed. Errors: 58
+    /// busy or fenced for now, storage errors.
+    coro::Task<Result<Offset>> append(AppendRequest request);
+    /// Committed messages from where the strategy says; empty when there are none.
+    coro::Task<Result<PollResult>> poll(PollRequest request);
+
+    [[nodiscard]] std::optional<StoredOffset> stored_offset(ConsumerKey consumer) const;
+    /// 4100 above the committed end or while empty, 3024 past the bound of distinct consumers.
+    coro::Task<Status> store_offset(ConsumerKey consumer, Offset offset);
+    /// 3021 when nothing is stored.
+    coro::Task<Status> delete_offset(ConsumerKey consumer);
+
+    /// Writes what waits in memory to its segment, so that a journal file can go.
+    coro::Task<Status> flush();
+    /// Writes the stored offsets to their files when they changed.
+    coro::Task<Status> checkpoint_offsets();
+    /// Flushes, syncs and closes; no request may be running.
+    coro::Task<Status> close();
+    /// The last life of this directory is over: drops all data.
+    coro::Task<Status> drop();
+
+ private:
+    struct Append;
+
+    Partition(PartitionEnvironment& environment, std::string directory, PartitionKey key,
+              Incarnation incarnation, PartitionOptions options, PublishCounters publish,
+              std::unique_ptr<storage::PartitionLog> log, OpNumber head);
+
+    void on_commit(Append& append);
+    void publish_counters();
+    [[nodiscard]] bool is_empty() const noexcept { return log_->committed_end() == Offset{0}; }
+    [[nodiscard]] Offset current_offset() const noexcept;
+    coro::Task<Result<Offset>> start_of(const PollRequest& request);
+    coro::Task<Status> load_offsets(const storage::JournalFacts* facts);
+    coro::Task<Status> write_offset_files(const std::vector<std::pair<ConsumerKey, Offset>>& changed,
+                                          const std::vector<ConsumerKey>& erased);
+    void note_offset_record(std::uint64_t journal_file);
+    coro::Task<Status> journal_offset(ConsumerKey consumer, std::optional<Offset> offset);
+    static coro::Task<void> auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer, Offset offset);
+
+    PartitionEnvironment& environment_;
+    std::string directory_;
+    PartitionKey key_;
+    Incarnation incarnation_;
+    PartitionOptions options_;
+    PublishCounters publish_;
+    std::unique_ptr<storage::PartitionLog> log_;
+    replication::GroupDriver driver_;
+    /// Records of offset changes in one journal file, not superseded by a checkpoint yet.
+    struct OffsetRecords {
+        std::uint64_t file = 0;
+        std::uint32_t count = 0;
+    };
+    Offsets offsets_;
+    std::vector<OffsetRecords> offset_records_;
+    Offset next_offset_;     ///< of the next message to be admitted
+    coro::Scope background_; ///< auto-commits on their way
+};
+
+}  // namespace galgo::partitions

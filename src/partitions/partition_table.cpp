@@ -1,0 +1,241 @@
+#include "partitions/partition_table.hpp"
+
+#include <format>
+
+#include "model/ids.hpp"
+#include "observe/log.hpp"
+
+namespace galgo::partitions {
+
+using coro::Task;
+
+namespace {
+
+/// How often a retiring partition looks whether its last request has ended.
+constexpr std::uint64_t kDrainPollNs = kMillisecond;
+
+std::string text_of(PartitionKey key) {
+    const model::PartitionAddress address = model::unpack_partition_key(key);
+    return std::format("{}/{}/{}", address.stream.value(), address.topic.value(),
+                       address.partition.value());
+}
+
+}  // namespace
+
+PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
+                               storage::ShardJournal& journal, TableOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      storage_(loop.io(), loop.ready(), pool, journal, options_.data_path + "/trash"),
+      environment_{.storage = storage_,
+                   .loop = loop,
+                   .pipelines = pipelines_,
+                   .dirty = dirty_,
+                   .root = options_.data_path,
+                   .validate_checksum = options_.validate_checksum,
+                   .consumer_offsets_max = options_.consumer_offsets_max,
+                   .pipeline_max = options_.pipeline_max},
+      changed_(loop.ready()),
+      scope_(loop.ready()) {
+    journal.set_pressure_hook(
+        [](void* context, std::uint64_t) noexcept {
+            static_cast<PartitionTable*>(context)->relieve_pressure();
+        },
+        this);
+}
+
+PartitionTable::~PartitionTable() = default;
+
+std::string PartitionTable::directory_of(PartitionKey key) const {
+    const model::PartitionAddress address = model::unpack_partition_key(key);
+    return std::format("{}/streams/{}/topics/{}/partitions/{}", options_.data_path,
+                       address.stream.value(), address.topic.value(), address.partition.value());
+}
+
+bool PartitionTable::has_files(PartitionKey key) const {
+    return loop_.io().file_facts(directory_of(key)).has_value();
+}
+
+std::optional<PartitionHandle> PartitionTable::find(PartitionKey key, Incarnation incarnation) const {
+    const auto found = rows_.find(key);
+    if (found == rows_.end() || found->second.partition == nullptr ||
+        found->second.incarnation != incarnation) {
+        return std::nullopt;
+    }
+    return PartitionHandle(found->second.partition);
+}
+
+Task<Result<PartitionHandle>> PartitionTable::open(PartitionKey key, Incarnation incarnation,
+                                                   PartitionOptions options, PublishCounters publish) {
+    for (;;) {
+        const auto found = rows_.find(key);
+        if (found == rows_.end()) {
+            break;
+        }
+        const Row& row = found->second;
+        if (row.incarnation > incarnation) {
+            co_return fail(ErrorCode::kTransientNotAccepted);
+        }
+        if (row.partition == nullptr) {  // opening or closing: its end decides
+            co_await changed_.wait();
+            continue;
+        }
+        if (row.incarnation == incarnation) {
+            co_return PartitionHandle(row.partition);
+        }
+        co_await retire(key, incarnation, false);
+    }
+    rows_[key] = Row{.incarnation = incarnation};
+    Result<std::unique_ptr<Partition>> opened =
+        co_await Partition::open(environment_, directory_of(key), key, incarnation, options,
+                                 options_.replay, std::move(publish));
+    if (!opened.has_value()) {
+        rows_.erase(key);
+        changed_.wake_all();
+        observe::log_error("partitions", "a partition cannot be opened",
+                           {{"partition", text_of(key)}, {"error", to_string(opened.error())}});
+        co_return std::unexpected(opened.error());
+    }
+    std::shared_ptr<Partition> partition = *std::move(opened);
+    if (const std::optional<std::string> fence = partition->fenced()) {
+        observe::log_error("partitions", "a partition takes no messages",
+                           {{"partition", text_of(key)}, {"reason", *fence}});
+    }
+    all_recovered_ = all_recovered_ && partition->recovered();
+    rows_[key].partition = partition;
+    changed_.wake_all();
+    co_return PartitionHandle(std::move(partition));
+}
+
+Task<void> PartitionTable::retire(PartitionKey key, Incarnation keep_from, bool deleted) {
+    for (;;) {
+        const auto found = rows_.find(key);
+        if (found == rows_.end()) {
+            if (deleted && has_files(key)) {
+                co_await drop_unopened(key, Incarnation{keep_from.value() - 1});
+            }
+            co_return;
+        }
+        if (found->second.incarnation >= keep_from) {
+            co_return;
+        }
+        if (found->second.partition != nullptr) {
+            break;
+        }
+        co_await changed_.wait();
+    }
+    std::shared_ptr<Partition> partition = std::move(rows_[key].partition);
+    rows_[key].partition = nullptr;
+    co_await await_unused(partition);
+    const Status dropped = co_await partition->drop();
+    if (!dropped.has_value()) {
+        observe::log_warn("partitions", "files of a removed partition are left",
+                          {{"partition", text_of(key)}, {"error", to_string(dropped.error())}});
+    }
+    partition.reset();
+    rows_.erase(key);
+    changed_.wake_all();
+}
+
+/// The directory of a partition that this run never touched.
+Task<void> PartitionTable::drop_unopened(PartitionKey key, Incarnation incarnation) {
+    Result<PartitionHandle> opened =
+        co_await open(key, incarnation, PartitionOptions{.segment_size_bytes = kGiB,
+                                                         .messages_required_to_save = 1,
+                                                         .size_required_to_save_bytes = 1},
+                      [](const Counters&) {});
+    if (opened.has_value()) {
+        opened = fail(ErrorCode::kOk);
+        co_await retire(key, incarnation.next(), true);
+    }
+}
+
+/// Waits until nobody but the caller holds the partition.
+Task<void> PartitionTable::await_unused(std::shared_ptr<Partition>& partition) {
+    while (partition.use_count() > 1) {
+        co_await loop_.sleep_for(kDrainPollNs);
+    }
+}
+
+void PartitionTable::relieve_pressure() {
+    if (!flushing_ && !scope_.closed()) {
+        flushing_ = true;
+        scope_.spawn(flush_pinning, coro::Anchor<PartitionTable>(*this));
+    }
+}
+
+/// Flushes every partition that pins the oldest journal files.
+Task<void> PartitionTable::flush_pinning(coro::Anchor<PartitionTable> table) {
+    const std::uint64_t oldest = table->storage_.journal.stats().oldest_live_sequence;
+    std::vector<std::shared_ptr<Partition>> pinning;
+    for (const auto& [key, row] : table->rows_) {
+        if (row.partition != nullptr && row.partition->pins_journal(oldest)) {
+            pinning.push_back(row.partition);
+        }
+    }
+    for (std::shared_ptr<Partition>& partition : pinning) {
+        const Status flushed = co_await partition->flush();
+        static_cast<void>(flushed);  // a log that cannot be written has fenced itself and said so
+        partition.reset();
+    }
+    table->flushing_ = false;
+}
+
+Task<void> PartitionTable::checkpoint() {
+    while (!dirty_.empty()) {
+        Partition& first = dirty_.front();
+        const auto found = rows_.find(first.key());
+        if (found == rows_.end() || found->second.partition.get() != &first) {
+            first.unlink();  // on its way out: close() writes its offsets
+            continue;
+        }
+        const std::shared_ptr<Partition> partition = found->second.partition;
+        const Status written = co_await partition->checkpoint_offsets();
+        if (!written.has_value()) {
+            observe::log_warn("partitions", "stored offsets cannot be written now",
+                              {{"partition", text_of(partition->key())},
+                               {"error", to_string(written.error())}});
+            co_return;
+        }
+    }
+}
+
+Task<Status> PartitionTable::close_all() {
+    Status result;
+    co_await scope_.close();
+    while (!rows_.empty()) {
+        const auto first = rows_.begin();
+        const PartitionKey key = first->first;
+        if (first->second.partition == nullptr) {
+            co_await changed_.wait();
+            continue;
+        }
+        std::shared_ptr<Partition> partition = std::move(first->second.partition);
+        co_await await_unused(partition);
+        const Status closed = co_await partition->close();
+        if (!closed.has_value()) {
+            observe::log_error("partitions", "a partition was not flushed",
+                               {{"partition", text_of(key)}, {"error", to_string(closed.error())}});
+            result = closed;
+        }
+        partition.reset();
+        rows_.erase(key);
+        changed_.wake_all();
+    }
+    co_return result;
+}
+
+std::vector<std::string> PartitionTable::faults() const {
+    std::vector<std::string> faults;
+    for (const auto& [key, row] : rows_) {
+        if (row.partition == nullptr) {
+            continue;
+        }
+        if (const std::optional<std::string> fence = row.partition->fenced()) {
+            faults.push_back(std::format("partition {}: {}", text_of(key), *fence));
+        }
+    }
+    return faults;
+}
+
+}  // namespace galgo::partitions

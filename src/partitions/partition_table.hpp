@@ -1,0 +1,99 @@
+// PartitionTable: the partitions of one shard, by key. Materialises a partition at its first touch (its files
+// come with its first append), serves one life of a key at a time, and drops what older lives left behind.
+//
+// A handle pins its partition: a retired one is closed when the last request on it has ended.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "consensus/pipeline.hpp"
+#include "coro/sync.hpp"
+#include "partitions/partition.hpp"
+#include "storage/journal_replay.hpp"
+
+namespace galgo::partitions {
+
+/// A pinned, open partition.
+class PartitionHandle {
+ public:
+    static constexpr bool kShardPortable = false;
+    explicit PartitionHandle(std::shared_ptr<Partition> partition) noexcept
+        : partition_(std::move(partition)) {}
+    [[nodiscard]] Partition* operator->() const noexcept { return partition_.get(); }
+    [[nodiscard]] Partition& operator*() const noexcept { return *partition_; }
+
+ private:
+    std::shared_ptr<Partition> partition_;
+};
+
+struct TableOptions {
+    std::string data_path;
+    bool validate_checksum = true;
+    std::uint32_t consumer_offsets_max = 0;
+    std::uint8_t pipeline_max = 32;
+    /// What the journals of earlier runs know; used until end_recovery(), and outlives it.
+    const storage::JournalReplay* replay = nullptr;
+};
+
+class PartitionTable : public coro::Anchored {
+ public:
+    PartitionTable(runtime::Loop& loop, memory::BufferPool& pool, storage::ShardJournal& journal,
+                   TableOptions options);
+    ~PartitionTable();
+
+    /// The open partition of exactly this life, if there is one. The hot path.
+    [[nodiscard]] std::optional<PartitionHandle> find(PartitionKey key, Incarnation incarnation) const;
+    /// The same, opened when need be. Error 58: another life of the key is open or closing, or is newer.
+    coro::Task<Result<PartitionHandle>> open(PartitionKey key, Incarnation incarnation,
+                                             PartitionOptions options, PublishCounters publish);
+    /// Lives of `key` before `keep_from` are over; `deleted`: the directory goes too.
+    coro::Task<void> retire(PartitionKey key, Incarnation keep_from, bool deleted);
+
+    /// Flushes what pins the oldest journal file and checkpoints offsets; called under journal pressure.
+    void relieve_pressure();
+    /// Checkpoints changed offsets; called about once a second.
+    coro::Task<void> checkpoint();
+    coro::Task<Status> close_all();
+
+    /// All partitions with records in the journals of earlier runs were opened. True: every one of them
+    /// is whole in its own files, so those journals may go.
+    [[nodiscard]] bool end_recovery() noexcept {
+        options_.replay = nullptr;
+        return all_recovered_;
+    }
+    /// Is there a directory with data for this key? Synchronous, for boot.
+    [[nodiscard]] bool has_files(PartitionKey key) const;
+    [[nodiscard]] std::size_t open_count() const noexcept { return rows_.size(); }
+    /// Keys and reasons of partitions that cannot serve.
+    [[nodiscard]] std::vector<std::string> faults() const;
+
+ private:
+    struct Row {
+        std::shared_ptr<Partition> partition;  ///< null while it is being opened or dropped
+        Incarnation incarnation;
+    };
+
+    [[nodiscard]] std::string directory_of(PartitionKey key) const;
+    coro::Task<void> drop_unopened(PartitionKey key, Incarnation incarnation);
+    coro::Task<void> await_unused(std::shared_ptr<Partition>& partition);
+    static coro::Task<void> flush_pinning(coro::Anchor<PartitionTable> table);
+
+    runtime::Loop& loop_;
+    TableOptions options_;
+    storage::StorageContext storage_;
+    consensus::PipelinePool pipelines_;
+    DirtyOffsets dirty_;
+    PartitionEnvironment environment_;
+    std::unordered_map<PartitionKey, Row> rows_;
+    coro::WaitList changed_;  ///< a row finished opening or closing
+    coro::Scope scope_;
+    bool flushing_ = false;
+    bool all_recovered_ = true;
+};
+
+}  // namespace galgo::partitions

@@ -1,0 +1,58 @@
+// The read path of a partition: strategy -> start offset -> plan -> slices. The plan is built without
+// suspending, so it sees one state of the log; what it holds stays readable while it is carried out.
+#include <algorithm>
+
+#include "partitions/partition.hpp"
+
+namespace galgo::partitions {
+
+using coro::Task;
+
+/// Where the strategy begins, not yet clamped to what is retained.
+Task<Result<Offset>> Partition::start_of(const PollRequest& request) {
+    switch (request.strategy.kind) {
+        case wire::PollingKind::kOffset:
+            co_return Offset{request.strategy.value};
+        case wire::PollingKind::kTimestamp: {
+            Result<Offset> found =
+                co_await log_->offset_at_or_after(Timestamp{request.strategy.value});
+            co_return found;
+        }
+        case wire::PollingKind::kFirst:
+            co_return log_->first_offset();
+        case wire::PollingKind::kLast: {
+            const std::uint64_t end = log_->committed_end().value();
+            co_return Offset{end - std::min<std::uint64_t>(end, request.count)};
+        }
+        case wire::PollingKind::kNext: {
+            const std::optional<Offset> stored = offsets_.find(request.consumer);
+            co_return stored.has_value() ? stored->next() : log_->first_offset();
+        }
+    }
+    co_return fail(ErrorCode::kInvalidCommand);
+}
+
+Task<Result<PollResult>> Partition::poll(PollRequest request) {
+    PollResult result{.current_offset = current_offset()};
+    if (request.count == 0 || is_empty()) {
+        co_return result;
+    }
+    GALGO_CO_TRY_ASSIGN(const Offset wanted, co_await start_of(request));
+    const Offset start = std::max(wanted, log_->first_offset());
+    result.current_offset = current_offset();
+    if (start >= log_->committed_end()) {
+        co_return result;
+    }
+    storage::ReadPlan plan =
+        log_->plan_read(start, request.count, request.bytes_max, log_->committed_end());
+    GALGO_CO_TRY_ASSIGN(result.read, co_await log_->read(std::move(plan)));
+    if (request.auto_commit && result.read.message_count > 0) {
+        const Offset last{result.read.next.value() - 1};
+        if (offsets_.raise(request.consumer, last) && !background_.closed()) {
+            background_.spawn(auto_commit, coro::Anchor<Partition>(*this), request.consumer, last);
+        }
+    }
+    co_return result;
+}
+
+}  // namespace galgo::partitions
