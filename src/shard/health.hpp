@@ -1,0 +1,39 @@
+// What a shard tells the rest of the process about itself once a second: reasons why it cannot serve
+// everything, and figures of its journal. The shard never waits here: while somebody reads, it skips its update.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "storage/shard_journal.hpp"
+
+namespace galgo::shard {
+
+struct HealthReport {
+    std::vector<std::string> faults;
+    storage::JournalStats journal;
+    std::uint64_t open_partitions = 0;
+};
+
+class Health {
+ public:
+    /// The shard, once a second.
+    void update(HealthReport report) {
+        if (const std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
+            report_ = std::move(report);
+        }
+    }
+    /// Anyone.
+    [[nodiscard]] HealthReport report() const {
+        const std::lock_guard lock(mutex_);
+        return report_;
+    }
+
+ private:
+    mutable std::mutex mutex_;
+    HealthReport report_;
+};
+
+}  // namespace galgo::shard

@@ -1,0 +1,239 @@
+#include "shard/metadata_plane.hpp"
+
+#include <algorithm>
+
+#include "observe/log.hpp"
+#include "wire/prepare.hpp"
+#include "wire/replies.hpp"
+
+namespace galgo::shard {
+
+using coro::Task;
+
+namespace {
+
+std::vector<std::byte> rejection(ErrorCode code) {
+    const auto body = wire::rejection_body(code);
+    return {body.begin(), body.end()};
+}
+
+}  // namespace
+
+MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::Wal& wal,
+                             Options options)
+    : loop_(loop),
+      pair_(pair),
+      wal_(wal),
+      options_(std::move(options)),
+      driver_(pipelines_, {.head = options_.head,
+                          .last_timestamp = options_.last_timestamp,
+                          .pipeline_max = options_.pipeline_max}),
+      work_(loop.ready()),
+      scope_(loop.ready()) {}
+
+MetadataPlane::~MetadataPlane() = default;
+
+void MetadataPlane::start() {
+    scope_.spawn(publish_loop, coro::Anchor<MetadataPlane>(*this));
+}
+
+Task<void> MetadataPlane::stop() {
+    stopping_ = true;
+    work_.set();
+    co_await scope_.close();
+}
+
+MetadataReply MetadataPlane::transient(ErrorCode code) const {
+    return {.commit = commit(), .body = rejection(code)};
+}
+
+Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
+    if (stopping_) {
+        co_return transient(ErrorCode::kTransientNotAccepted);
+    }
+    if (clients_in_flight_.contains(command.client)) {
+        co_return transient(ErrorCode::kTransientNotCommitted);
+    }
+    using Verdict = metadata::ClientTable::Verdict;
+    const metadata::ClientTable::Classification known = clients_.classify(
+        command.client, command.session, command.request, command.request_checksum);
+    switch (known.verdict) {
+        case Verdict::kExecute:
+            break;
+        case Verdict::kReplay:
+            co_return MetadataReply{.op = commit(),
+                                    .commit = commit(),
+                                    .body = {known.reply.begin(), known.reply.end()}};
+        case Verdict::kApplied:
+            co_return transient(ErrorCode::kRequestAlreadyApplied);
+        case Verdict::kNoSession:
+            co_return MetadataReply{.eviction = wire::EvictionReason::kNoSession};
+        case Verdict::kSessionTooLow:
+            co_return MetadataReply{.eviction = wire::EvictionReason::kSessionTooLow};
+        case Verdict::kDrop:
+            co_return MetadataReply{.drop = true};
+    }
+
+    Result<metadata::Admitted> admitted = metadata::admit(
+        {.operation = command.operation, .body = command.body.bytes()});
+    if (!admitted.has_value()) {
+        co_return MetadataReply{.status = admitted.error().code, .commit = commit()};
+    }
+    command.body.reset();
+
+    InFlight in_flight(loop_.ready());
+    in_flight.operation.prepare = {.client = command.client,
+                                   .session = command.session,
+                                   .request = command.request,
+                                   .request_checksum = command.request_checksum,
+                                   .user = command.user};
+    clients_in_flight_.insert(command.client);
+    const ErrorCode error = co_await propose(in_flight, *std::move(admitted));
+    clients_in_flight_.erase(command.client);
+    if (error != ErrorCode::kOk) {
+        co_return transient(error);
+    }
+    MetadataReply reply{.op = in_flight.operation.prepare.op, .commit = commit()};
+    reply.body = std::move(in_flight.applied.payload);
+    co_return reply;
+}
+
+Task<MetadataReply> MetadataPlane::register_client(ClientId client, model::UserId user) {
+    if (stopping_) {
+        co_return transient(ErrorCode::kTransientNotAccepted);
+    }
+    InFlight in_flight(loop_.ready());
+    in_flight.operation.prepare = {.client = client, .user = user};
+    const ErrorCode error = co_await propose(in_flight, metadata::make_register(user));
+    if (error != ErrorCode::kOk) {
+        co_return transient(error);
+    }
+    if (in_flight.applied.result != ErrorCode::kOk) {
+        co_return MetadataReply{.eviction = wire::EvictionReason::kSessionError};
+    }
+    co_return MetadataReply{.op = in_flight.operation.prepare.op, .commit = commit()};
+}
+
+Task<MetadataReply> MetadataPlane::end_session(ClientId client, SessionId session) {
+    InFlight in_flight(loop_.ready());
+    in_flight.operation.prepare = {.client = client, .session = session};
+    const ErrorCode error = co_await propose(in_flight, metadata::make_logout());
+    co_return MetadataReply{.status = error,
+                            .op = in_flight.operation.prepare.op,
+                            .commit = commit()};
+}
+
+Task<Status> MetadataPlane::propose_own(metadata::Admitted admitted) {
+    InFlight in_flight(loop_.ready());
+    in_flight.operation.prepare = {.user = model::kRootUserId};
+    const ErrorCode error = co_await propose(in_flight, std::move(admitted));
+    if (error != ErrorCode::kOk) {
+        co_return fail(error);
+    }
+    if (in_flight.applied.result != ErrorCode::kOk) {
+        co_return fail(in_flight.applied.result);
+    }
+    co_return Status{};
+}
+
+/// Takes an admitted operation through the log and waits until it is published.
+Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted admitted) {
+    if (fenced_) {
+        co_return ErrorCode::kTransientNotCommitted;
+    }
+    if (const Status taken = driver_.admit(in_flight, loop_.wall_now()); !taken.has_value()) {
+        co_return taken.error().code;
+    }
+    metadata::PrepareView& prepare = in_flight.operation.prepare;
+    prepare.operation = admitted.operation;
+    prepare.op = in_flight.op();
+    prepare.timestamp = in_flight.timestamp();
+    in_flight.operation.body = std::move(admitted.body);
+    wire::PrepareHeader header{
+        .operation = static_cast<wire::Operation>(prepare.operation),
+        .view = driver_.group().view(),
+        .op = prepare.op,
+        .commit = commit(),
+        .timestamp = prepare.timestamp,
+        .client = prepare.client,
+        .session = prepare.session,
+        .request = prepare.request,
+        .request_checksum = static_cast<std::uint64_t>(prepare.request_checksum),
+        .user = prepare.user};
+    std::vector<std::byte> entry(wire::kPrepareHeaderSize + in_flight.operation.body.size());
+    wire::encode_prepare_header(MutableBytes(entry).first(wire::kPrepareHeaderSize), header,
+                                in_flight.operation.body);
+    std::ranges::copy(in_flight.operation.body, entry.begin() + wire::kPrepareHeaderSize);
+    const Status written = co_await wal_.append(std::move(entry));
+    if (!written.has_value() && !fenced_) {
+        fenced_ = true;
+        observe::log_error("metadata",
+                           "the metadata log cannot be written; changes are refused until a restart",
+                           {{"error", to_string(written.error())}});
+    }
+    driver_.appended(in_flight, written.has_value(), [this](replication::Proposal& proposal) {
+        on_commit(static_cast<InFlight&>(proposal));
+    });
+    co_await in_flight.settled();
+    // Written or not, nobody knows: the client may ask again and will be told the same.
+    co_return in_flight.outcome() == ErrorCode::kOk ? ErrorCode::kOk
+                                                    : ErrorCode::kTransientNotCommitted;
+}
+
+void MetadataPlane::on_commit(InFlight& in_flight) {
+    if (fenced_) {
+        in_flight.settle(ErrorCode::kTransientNotCommitted);
+        return;
+    }
+    committed_.push_back(&in_flight);
+    work_.set();
+}
+
+Task<void> MetadataPlane::publish_loop(coro::Anchor<MetadataPlane> plane) {
+    MetadataPlane& self = *plane;
+    for (;;) {
+        co_await self.work_.wait();
+        self.work_.clear();
+        while (!self.committed_.empty()) {
+            while (!self.pair_.old_copy_free()) {
+                co_await coro::yield_to(self.loop_.ready());
+            }
+            self.publish_committed();
+        }
+        if (self.stopping_ && self.driver_.group().in_flight() == 0) {
+            co_return;
+        }
+    }
+}
+
+void MetadataPlane::publish_committed() {
+    const std::size_t count = committed_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        InFlight& in_flight = *committed_[i];
+        LoggedOperation operation{.prepare = in_flight.operation.prepare,
+                                  .body = std::move(in_flight.operation.body)};
+        const metadata::PrepareView prepare = in_flight.operation.prepare;
+        in_flight.applied = pair_.apply(std::move(operation));
+        if (prepare.operation != metadata::LogOperation::kRegister &&
+            prepare.operation != metadata::LogOperation::kLogout) {
+            std::vector<std::byte>& payload = in_flight.applied.payload;
+            if (in_flight.applied.result == ErrorCode::kOk) {
+                payload.insert(payload.begin(), wire::kResultOk.begin(), wire::kResultOk.end());
+            } else {
+                payload = rejection(in_flight.applied.result);
+            }
+        }
+        metadata::record_commit(clients_, prepare, in_flight.applied, in_flight.applied.payload);
+    }
+    pair_.publish();
+    for (std::size_t i = 0; i < count; ++i) {
+        InFlight& in_flight = *committed_.front();
+        committed_.pop_front();
+        if (!in_flight.applied.changes.empty() && options_.on_changes) {
+            options_.on_changes(in_flight.applied.changes);
+        }
+        in_flight.settle(ErrorCode::kOk);
+    }
+}
+
+}  // namespace galgo::shard

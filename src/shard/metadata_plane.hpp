@@ -1,0 +1,94 @@
+// The metadata log of this node: every change of streams, topics, partitions, groups and sessions is
+// prepared, written with a barrier, committed, applied and published here, and only then answered.
+// Shard 0 only; other shards reach it through the router.
+//
+// A command: client table (is it a repetition?) -> admit (decode and bound) -> consensus group (op
+// number) -> WAL (group commit) -> commit -> apply to the hidden copy -> publish -> reply. What commits
+// while the old readers are still inside is applied and published together.
+// A failed WAL write fences the plane: reads and messages go on, changes are refused with 57 until a restart,
+// because nobody knows what the disk holds.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "base/error.hpp"
+#include "coro/scope.hpp"
+#include "coro/sync.hpp"
+#include "coro/task.hpp"
+#include "metadata/client_table.hpp"
+#include "metadata/operation.hpp"
+#include "replication/group_driver.hpp"
+#include "runtime/loop.hpp"
+#include "shard/message.hpp"
+#include "shard/metadata_store.hpp"
+#include "storage/wal.hpp"
+
+namespace galgo::shard {
+
+class MetadataPlane : public coro::Anchored {
+ public:
+    /// Tells the shards what a published change means for them. Called on shard 0, in log order.
+    using OnChanges = std::function<void(const std::vector<metadata::Change>& changes)>;
+
+    struct Options {
+        std::uint8_t pipeline_max = 32;
+        OpNumber head;             ///< last entry of the log
+        Timestamp last_timestamp;  ///< its stamp
+        OnChanges on_changes;
+    };
+
+    /// `pair` holds the state that the WAL replayed to; `wal` is open behind its last entry.
+    MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::Wal& wal, Options options);
+    ~MetadataPlane();
+
+    /// Begins to publish. Called once, on the running loop.
+    void start();
+    /// Refuses new commands and returns when those in flight were answered.
+    coro::Task<void> stop();
+
+    /// A client's command; the reply carries its whole body.
+    coro::Task<MetadataReply> submit(MetadataCommand command);
+    /// A new session for `client` (verified as `user`). The session number is the reply's `op`.
+    coro::Task<MetadataReply> register_client(ClientId client, model::UserId user);
+    /// Logout or loss of the connection. Nothing happens when the session is not the client's current one.
+    coro::Task<MetadataReply> end_session(ClientId client, SessionId session);
+    /// An operation of the server itself, with root's rights.
+    coro::Task<Status> propose_own(metadata::Admitted admitted);
+
+    [[nodiscard]] OpNumber commit() const noexcept { return driver_.group().commit(); }
+    [[nodiscard]] bool fenced() const noexcept { return fenced_; }
+
+ private:
+    /// One operation on its way; lives in the frame of the command that proposed it.
+    struct InFlight : replication::Proposal {
+        using Proposal::Proposal;
+        LoggedOperation operation;
+        metadata::ApplyOutcome applied;  ///< set when it settles with kOk
+    };
+
+    coro::Task<ErrorCode> propose(InFlight& in_flight, metadata::Admitted admitted);
+    void on_commit(InFlight& in_flight);
+    static coro::Task<void> publish_loop(coro::Anchor<MetadataPlane> plane);
+    void publish_committed();
+    [[nodiscard]] MetadataReply transient(ErrorCode code) const;
+
+    runtime::Loop& loop_;
+    MetadataPair& pair_;
+    storage::Wal& wal_;
+    Options options_;
+    consensus::PipelinePool pipelines_;
+    replication::GroupDriver driver_;
+    metadata::ClientTable clients_;
+    std::set<ClientId> clients_in_flight_;
+    std::deque<InFlight*> committed_;  ///< in log order, not applied yet
+    coro::Event work_;                 ///< something was committed, or stop
+    coro::Scope scope_;
+    bool stopping_ = false;
+    bool fenced_ = false;
+};
+
+}  // namespace galgo::shard

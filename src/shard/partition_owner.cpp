@@ -1,0 +1,140 @@
+#include "shard/partition_owner.hpp"
+
+#include "model/ids.hpp"
+#include "wire/placement.hpp"
+
+namespace galgo::shard {
+
+using coro::Task;
+using partitions::PartitionHandle;
+
+namespace {
+
+const metadata::Topic* topic_of(const metadata::State& state, PartitionKey key) noexcept {
+    const model::PartitionAddress address = model::unpack_partition_key(key);
+    return state.find_topic(wire::Identifier::numbered(address.stream.value()),
+                            wire::Identifier::numbered(address.topic.value()));
+}
+
+}  // namespace
+
+partitions::PartitionOptions partition_options(const model::TopicOptions& topic) noexcept {
+    return {.segment_size_bytes = topic.segment_size_bytes,
+            .messages_required_to_save = topic.messages_required_to_save,
+            .size_required_to_save_bytes = topic.size_of_messages_required_to_save_bytes,
+            .persisted = topic.durability == model::Durability::kPersisted,
+            .offsets_persisted = topic.consumer_offset_durability == model::Durability::kPersisted};
+}
+
+Task<Result<PartitionHandle>> PartitionOwner::find(PartitionRef ref) {
+    if (std::optional<PartitionHandle> open = table_.find(ref.key, ref.incarnation)) {
+        co_return *std::move(open);
+    }
+    const metadata::State& state = metadata_.state();
+    const metadata::Partition* row = state.find_partition(ref.key);
+    if (row == nullptr) {
+        co_return fail(ErrorCode::kPartitionNotFound);
+    }
+    if (row->incarnation != ref.incarnation) {
+        co_return fail(ErrorCode::kTransientNotAccepted);
+    }
+    const partitions::PartitionOptions options = partition_options(topic_of(state, ref.key)->options.values);
+    std::shared_ptr<metadata::PartitionStats> stats = row->stats;
+    Result<PartitionHandle> opened = co_await table_.open(
+        ref.key, ref.incarnation, options, [stats = std::move(stats)](const partitions::Counters& now) {
+            stats->store({.message_count = now.message_count,
+                          .size_bytes = now.size_bytes,
+                          .offset_first = now.first_offset.value(),
+                          .offset_current = now.current_offset.value(),
+                          .segment_count = now.segment_count});
+        });
+    co_return opened;
+}
+
+bool PartitionOwner::holds(const GroupFence& fence, PartitionKey key) const noexcept {
+    const model::PartitionAddress address = model::unpack_partition_key(key);
+    const metadata::ConsumerGroup* group = metadata_.state().find_group(metadata::GroupAddress{
+        .stream = address.stream, .topic = address.topic, .group = fence.group});
+    return group != nullptr && group->assignment.owns(fence.client, address.partition);
+}
+
+Task<Result<Offset>> PartitionOwner::append(PartitionRef ref, partitions::AppendRequest request) {
+    GALGO_CO_TRY_ASSIGN(PartitionHandle partition, co_await find(ref));
+    Result<Offset> base = co_await partition->append(std::move(request));
+    co_return base;
+}
+
+Task<Result<partitions::PollResult>> PartitionOwner::poll(PartitionRef ref,
+                                                          partitions::PollRequest request,
+                                                          std::optional<GroupFence> fence) {
+    if (fence.has_value() && !holds(*fence, ref.key)) {
+        co_return fail(ErrorCode::kConsumerGroupPartitionNotOwned);
+    }
+    GALGO_CO_TRY_ASSIGN(PartitionHandle partition, co_await find(ref));
+    Result<partitions::PollResult> result = co_await partition->poll(request);
+    co_return result;
+}
+
+Task<Result<std::optional<partitions::StoredOffset>>> PartitionOwner::offset(OffsetCommand command) {
+    if (command.fence.has_value() && !holds(*command.fence, command.partition.key)) {
+        co_return fail(ErrorCode::kResourceNotFound);
+    }
+    GALGO_CO_TRY_ASSIGN(PartitionHandle partition, co_await find(command.partition));
+    switch (command.action) {
+        case OffsetAction::kGet:
+            co_return partition->stored_offset(command.consumer);
+        case OffsetAction::kStore: {
+            GALGO_CO_TRY(co_await partition->store_offset(command.consumer, command.offset));
+            co_return std::nullopt;
+        }
+        case OffsetAction::kDelete: {
+            GALGO_CO_TRY(co_await partition->delete_offset(command.consumer));
+            co_return std::nullopt;
+        }
+    }
+    co_return fail(ErrorCode::kInvalidCommand);
+}
+
+Task<void> PartitionOwner::retire(RetirePartition command) {
+    co_await table_.retire(command.key, command.keep_from, command.deleted);
+}
+
+Task<void> PartitionOwner::forget_group(ForgetGroup command) {
+    const metadata::Partition* row = metadata_.state().find_partition(command.key);
+    if (row == nullptr) {
+        co_return;
+    }
+    Result<PartitionHandle> partition =
+        co_await find(PartitionRef{.key = command.key, .incarnation = row->incarnation});
+    if (partition.has_value()) {
+        const Status deleted = co_await (*partition)->delete_offset(
+            {.kind = wire::ConsumerKind::kGroup, .id = command.group.value()});
+        static_cast<void>(deleted);  // 3021: the group never stored one
+    }
+}
+
+Task<Status> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex self,
+                                           const storage::JournalReplay& replay) {
+    std::vector<PartitionRef> refs;
+    for (const metadata::Stream& stream : metadata_.state().streams().rows()) {
+        for (const metadata::Topic& topic : stream.topics.rows()) {
+            for (std::uint32_t i = 0; i < topic.partition_count(); ++i) {
+                const PartitionKey key =
+                    model::pack_partition_key(stream.id, topic.id, model::PartitionId{i});
+                const Incarnation incarnation = topic.partitions[i].incarnation;
+                if (wire::shard_of(key, shard_count) == self &&
+                    (table_.has_files(key) || replay.find(key, incarnation) != nullptr)) {
+                    refs.push_back({.key = key, .incarnation = incarnation});
+                }
+            }
+        }
+    }
+    for (const PartitionRef& ref : refs) {
+        // One partition that cannot be opened is fenced and reported; the others are served.
+        Result<PartitionHandle> opened = co_await find(ref);
+        static_cast<void>(opened);
+    }
+    co_return Status{};
+}
+
+}  // namespace galgo::shard

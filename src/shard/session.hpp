@@ -1,0 +1,53 @@
+// What a shard knows of one of its connections: who is on the other end. One connection is bound to at
+// most one (client, session, user); binding happens at login, ends at logout, eviction or loss.
+#pragma once
+
+#include <map>
+
+#include "base/ids.hpp"
+#include "model/ids.hpp"
+#include "net/connection_sink.hpp"
+
+namespace galgo::shard {
+
+struct Session final : net::ConnectionContext {
+    net::ConnectionFacts facts;
+    bool bound = false;
+    ClientId client;
+    SessionId epoch;
+    model::UserId user = model::kNoUserId;
+};
+
+/// The bound sessions of one shard, by client id. The sessions themselves belong to their connections.
+class SessionIndex {
+ public:
+    void bind(Session& session, ClientId client, SessionId epoch, model::UserId user) {
+        session.bound = session.authenticated = true;
+        session.client = client;
+        session.epoch = epoch;
+        session.user = user;
+        by_client_[client] = &session;
+    }
+    void unbind(Session& session) {
+        const auto found = by_client_.find(session.client);
+        if (session.bound && found != by_client_.end() && found->second == &session) {
+            by_client_.erase(found);
+        }
+        session.bound = session.authenticated = false;
+        session.client = {};
+        session.epoch = {};
+        session.user = model::kNoUserId;
+    }
+    /// The session ended elsewhere (table full, logged in again): its connection is anonymous from now on.
+    void end(ClientId client, SessionId epoch) {
+        const auto found = by_client_.find(client);
+        if (found != by_client_.end() && found->second->epoch == epoch) {
+            unbind(*found->second);
+        }
+    }
+
+ private:
+    std::map<ClientId, Session*> by_client_;
+};
+
+}  // namespace galgo::shard

@@ -1,0 +1,311 @@
+#include "shard/shard.hpp"
+
+#include "observe/log.hpp"
+#include "wire/placement.hpp"
+
+namespace galgo::shard {
+
+using coro::Anchor;
+using coro::Task;
+
+namespace {
+
+constexpr std::size_t kReplySlotCount = 8192;
+constexpr std::uint64_t kHousekeepingNs = kSecond;
+
+storage::JournalOptions journal_options(const Process& process, ShardIndex self) {
+    return {.directory = process.data_path + "/state",
+            .shard = self,
+            .epoch = process.replay->next_epoch(),
+            .first_sequence = process.replay->next_sequence()};
+}
+
+
+}  // namespace
+
+Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wal* wal)
+    : process_(process),
+      self_(self),
+      loop_(loop),
+      port_(process.mesh.port(self)),
+      slots_(self, kReplySlotCount, loop_.ready()),
+      journal_(loop_.io(), loop_.ready(), journal_options(process, self)),
+      table_(loop_, process.pool, journal_,
+             {.data_path = process.data_path,
+              .validate_checksum = process.validate_checksum,
+              .consumer_offsets_max = process.consumer_offsets_max,
+              .pipeline_max = process.partition_pipeline_max,
+              .replay = process.replay}),
+      owner_(table_, MetadataReader(process.metadata, self)),
+      plane_(wal == nullptr ? nullptr
+                            : std::make_unique<MetadataPlane>(
+                                  loop_, process.metadata, *wal,
+                                  MetadataPlane::Options{
+                                      .pipeline_max = process.metadata_pipeline_max,
+                                      .head = process.metadata_head,
+                                      .last_timestamp = process.metadata_timestamp,
+                                      .on_changes = [this](const std::vector<metadata::Change>& changes) {
+                                          on_changes(changes);
+                                      }})),
+      router_(process.mesh, self, slots_, owner_, plane_.get()),
+      services_{.loop = loop_,
+                .metadata = MetadataReader(process.metadata, self),
+                .router = router_,
+                .sessions = sessions_,
+                .offload = process.offload,
+                .node = process.node,
+                .dummy_password_hash = process.dummy_password_hash,
+                .read_system_stats = process.read_system_stats},
+      dispatcher_(services_),
+      connections_(loop_, process.pool, dispatcher_, process.connections),
+      housekeeping_(loop_),
+      scope_(loop_.ready()) {
+    process.metadata.attach(self, loop_);
+    port_.attach(loop_);
+    loop_.add_turn_start([this] { return drain(); }, "mesh drain");
+    loop_.add_turn_start([this] {
+        process_.pool.collect();
+        return process_.offload.collect();
+    });
+    loop_.add_turn_end([this] { journal_.end_of_turn(); }, "journal");
+}
+
+Shard::~Shard() = default;
+
+Task<Status> Shard::start() {
+    const Status opened = co_await journal_.open();
+    if (!opened.has_value()) {
+        observe::log_error("shard", "the journal could not be made; sends are refused until it can",
+                           {{"error", to_string(opened.error())}});
+    }
+    if (plane_ != nullptr) {
+        plane_->start();
+    }
+    scope_.spawn(housekeep, Anchor(*this));
+    co_return co_await owner_.open_existing(static_cast<std::uint16_t>(process_.mesh.shard_count()),
+                                            self_, *process_.replay);
+}
+
+/// Once a second: what may lag behind the journal goes to its files.
+Task<void> Shard::housekeep(Anchor<Shard> shard) {
+    while (co_await shard->housekeeping_.sleep_for(kHousekeepingNs)) {
+        co_await shard->table_.checkpoint();
+        HealthReport report{.faults = shard->table_.faults(),
+                            .journal = shard->journal_.stats(),
+                            .open_partitions = shard->table_.open_count()};
+        if (shard->plane_ != nullptr && shard->plane_->fenced()) {
+            report.faults.emplace_back("the metadata log cannot be written");
+        }
+        shard->health_.update(std::move(report));
+    }
+}
+
+bool Shard::drain() {
+    const std::size_t count =
+        port_.drain([this](ShardIndex from, Request&& request) { on_request(from, std::move(request)); },
+                    [this](ShardIndex, ReplyMessage&& reply) { on_reply(std::move(reply)); });
+    return count != 0;
+}
+
+void Shard::on_reply(ReplyMessage&& reply) {
+    slots_.complete(reply.ticket, std::move(reply.body));
+}
+
+void Shard::on_request(ShardIndex from, Request&& request) {
+    struct Visitor {
+        Shard& shard;
+        ShardIndex from;
+        void operator()(AppendCommand& c) {
+            shard.scope_.spawn(serve_append, Anchor(shard), from, std::move(c));
+        }
+        void operator()(PollQuery& q) {
+            shard.scope_.spawn(serve_poll, Anchor(shard), from, std::move(q));
+        }
+        void operator()(OffsetCommand& c) {
+            shard.scope_.spawn(serve_offset, Anchor(shard), from, std::move(c));
+        }
+        void operator()(MetadataCommand& c) {
+            shard.scope_.spawn(serve_metadata, Anchor(shard), from, std::move(c));
+        }
+        void operator()(RegisterCommand& c) {
+            shard.scope_.spawn(serve_register, Anchor(shard), from, std::move(c));
+        }
+        void operator()(EndSessionCommand& c) {
+            shard.scope_.spawn(serve_end_session, Anchor(shard), from, std::move(c));
+        }
+        void operator()(AdoptConnection& c) {
+            shard.connections_.adopt(c.socket, std::move(c.facts));
+        }
+        void operator()(RetirePartition& c) {
+            shard.scope_.spawn(serve_retire, Anchor(shard), std::move(c));
+        }
+        void operator()(ForgetGroup& c) {
+            shard.scope_.spawn(serve_forget_group, Anchor(shard), std::move(c));
+        }
+        void operator()(SessionEnded& c) { shard.sessions_.end(c.client, c.session); }
+        void operator()(StopCommand& c) {
+            shard.scope_.spawn(serve_stop, Anchor(shard), from, std::move(c));
+        }
+    };
+    std::visit(Visitor{*this, from}, request);
+}
+
+Task<void> Shard::serve_append(Anchor<Shard> shard, ShardIndex from, AppendCommand command) {
+    Result<Offset> base =
+        co_await shard->owner_.append(command.partition, std::move(command.request));
+    shard->port_.reply(from, {.ticket = command.ticket, .body = AppendReply{std::move(base)}});
+}
+
+Task<void> Shard::serve_poll(Anchor<Shard> shard, ShardIndex from, PollQuery query) {
+    Result<partitions::PollResult> result =
+        co_await shard->owner_.poll(query.partition, query.request, query.fence);
+    shard->port_.reply(from, {.ticket = query.ticket, .body = PollReply{std::move(result)}});
+}
+
+Task<void> Shard::serve_offset(Anchor<Shard> shard, ShardIndex from, OffsetCommand command) {
+    Result<std::optional<partitions::StoredOffset>> result = co_await shard->owner_.offset(command);
+    shard->port_.reply(from, {.ticket = command.ticket, .body = OffsetReply{result}});
+}
+
+Task<void> Shard::serve_metadata(Anchor<Shard> shard, ShardIndex from, MetadataCommand command) {
+    GALGO_CHECK(shard->plane_ != nullptr);
+    const runtime::Ticket ticket = command.ticket;
+    MetadataReply reply = co_await shard->plane_->submit(std::move(command));
+    shard->port_.reply(from, {.ticket = ticket, .body = std::move(reply)});
+}
+
+Task<void> Shard::serve_register(Anchor<Shard> shard, ShardIndex from, RegisterCommand command) {
+    GALGO_CHECK(shard->plane_ != nullptr);
+    MetadataReply reply = co_await shard->plane_->register_client(command.client, command.user);
+    shard->port_.reply(from, {.ticket = command.ticket, .body = std::move(reply)});
+}
+
+Task<void> Shard::serve_end_session(Anchor<Shard> shard, ShardIndex from, EndSessionCommand command) {
+    GALGO_CHECK(shard->plane_ != nullptr);
+    MetadataReply reply = co_await shard->plane_->end_session(command.client, command.session);
+    shard->port_.reply(from, {.ticket = command.ticket, .body = std::move(reply)});
+}
+
+Task<void> Shard::serve_retire(Anchor<Shard> shard, RetirePartition command) {
+    co_await shard->owner_.retire(command);
+}
+
+Task<void> Shard::serve_forget_group(Anchor<Shard> shard, ForgetGroup command) {
+    co_await shard->owner_.forget_group(command);
+}
+
+Task<void> Shard::serve_stop(Anchor<Shard> shard, ShardIndex from, StopCommand command) {
+    const StopReply reply = co_await shard->stop(command.phase);
+    shard->port_.reply(from, {.ticket = command.ticket, .body = reply});
+    if (command.phase == StopPhase::kPartitions) {
+        shard->loop_.stop();
+    }
+}
+
+void Shard::place_connection(ShardIndex target, runtime::SocketHandle socket,
+                             net::ConnectionFacts facts) {
+    if (target == self_) {
+        connections_.adopt(socket, std::move(facts));
+    } else if (!port_.try_post(target,
+                               AdoptConnection{.socket = socket, .facts = std::move(facts)})) {
+        loop_.io().close_socket(socket);
+    }
+}
+
+/// What a published change means for the owners of partitions and the holders of sessions.
+void Shard::on_changes(const std::vector<metadata::Change>& changes) {
+    for (const metadata::Change& change : changes) {
+        switch (change.kind) {
+            case metadata::ChangeKind::kPartitionDeleted:
+                tell_owner(change.partition,
+                           RetirePartition{.key = change.partition,
+                                           .keep_from = change.incarnation_before.next(),
+                                           .deleted = true});
+                break;
+            case metadata::ChangeKind::kPartitionPurged:
+                tell_owner(change.partition, RetirePartition{.key = change.partition,
+                                                             .keep_from = change.incarnation});
+                break;
+            case metadata::ChangeKind::kGroupDeleted: {
+                const metadata::Topic* topic = process_.metadata.read(self_).state.find_topic(
+                    wire::Identifier::numbered(change.stream.value()),
+                    wire::Identifier::numbered(change.topic.value()));
+                for (std::uint32_t i = 0; topic != nullptr && i < topic->partition_count(); ++i) {
+                    const PartitionKey key = model::pack_partition_key(change.stream, change.topic,
+                                                                       model::PartitionId{i});
+                    tell_owner(key, ForgetGroup{.key = key, .group = change.group});
+                }
+                break;
+            }
+            case metadata::ChangeKind::kSessionEnded:
+                for (std::uint16_t i = 0; i < process_.mesh.shard_count(); ++i) {
+                    tell(ShardIndex{i},
+                         SessionEnded{.client = change.client, .session = change.session});
+                }
+                break;
+            default:
+                break;
+        }
+    }
+}
+
+void Shard::tell_owner(PartitionKey key, Request&& message) {
+    tell(router_.owner_of(key), std::move(message));
+}
+
+/// Posts a message that needs no answer; when the lane is full, a task of its own tries again.
+void Shard::tell(ShardIndex shard, Request&& message) {
+    if (shard == self_) {
+        on_request(self_, std::move(message));
+        return;
+    }
+    if (!port_.try_post(shard, std::move(message))) {
+        scope_.spawn(deliver, Anchor(*this), shard, std::move(message));
+    }
+}
+
+Task<void> Shard::deliver(Anchor<Shard> shard, ShardIndex to, Request message) {
+    while (!shard->port_.try_post(to, std::move(message))) {
+        co_await shard->loop_.sleep_for(kMillisecond);
+    }
+}
+
+Task<StopReply> Shard::stop(StopPhase phase) {
+    StopReply reply;
+    if (phase == StopPhase::kConnections) {
+        co_await connections_.stop();
+        co_return reply;
+    }
+    housekeeping_.interrupt();
+    const Status closed = co_await table_.close_all();
+    reply.clean = closed.has_value();
+    co_await journal_.close();
+    co_return reply;
+}
+
+Task<bool> Shard::stop_all() {
+    bool clean = true;
+    for (const StopPhase phase : {StopPhase::kConnections, StopPhase::kPartitions}) {
+        if (phase == StopPhase::kPartitions && plane_ != nullptr) {
+            co_await plane_->stop();
+        }
+        for (std::uint16_t i = 0; i < process_.mesh.shard_count(); ++i) {
+            const ShardIndex shard{i};
+            if (shard == self_) {
+                continue;
+            }
+            const std::optional<runtime::Ticket> ticket = slots_.open();
+            GALGO_CHECK(ticket.has_value());
+            while (!port_.try_send(shard, StopCommand{.ticket = *ticket, .phase = phase})) {
+                co_await loop_.sleep_for(kMillisecond);
+            }
+            const ReplyBody reply = co_await slots_.wait(*ticket);
+            clean = clean && std::get<StopReply>(reply).clean;
+        }
+        const StopReply own = co_await stop(phase);
+        clean = clean && own.clean;
+    }
+    co_return clean;
+}
+
+}  // namespace galgo::shard

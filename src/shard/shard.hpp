@@ -1,0 +1,118 @@
+// Shard: everything one core owns - loop, journal, partitions, connections - and, on shard 0, the metadata
+// plane. Built on its thread by the server; start and stop order are in shard.cpp and nowhere else.
+// What crosses shards arrives in on_request(); what a client asks arrives through the dispatcher.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "coro/scope.hpp"
+#include "memory/buffer_pool.hpp"
+#include "net/connection_set.hpp"
+#include "partitions/partition_table.hpp"
+#include "runtime/loop.hpp"
+#include "runtime/offload.hpp"
+#include "shard/dispatch.hpp"
+#include "shard/health.hpp"
+#include "shard/message.hpp"
+#include "shard/metadata_plane.hpp"
+#include "shard/metadata_store.hpp"
+#include "shard/partition_owner.hpp"
+#include "shard/router.hpp"
+#include "shard/services.hpp"
+#include "storage/shard_journal.hpp"
+
+namespace galgo::shard {
+
+/// What all shards of the process share. Outlives them.
+struct Process {
+    memory::BufferPool& pool;
+    ShardMesh& mesh;
+    MetadataPair& metadata;
+    runtime::OffloadQueue& offload;
+    NodeFacts& node;
+    std::string dummy_password_hash;
+    ReadSystemStats read_system_stats = nullptr;
+    std::string data_path;
+    const storage::JournalReplay* replay = nullptr;  ///< of earlier runs; never null
+    bool validate_checksum = true;
+    std::uint32_t consumer_offsets_max = 0;
+    std::uint8_t partition_pipeline_max = 32;
+    std::uint8_t metadata_pipeline_max = 32;
+    OpNumber metadata_head;        ///< last entry of the metadata log
+    Timestamp metadata_timestamp;  ///< its stamp
+    net::ConnectionOptions connections;
+};
+
+class Shard : public coro::Anchored {
+ public:
+    /// `loop` is this shard's and outlives it; `wal` on shard 0 only.
+    Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wal* wal);
+    ~Shard();
+
+    [[nodiscard]] runtime::Loop& loop() noexcept { return loop_; }
+    [[nodiscard]] ShardIndex self() const noexcept { return self_; }
+    [[nodiscard]] MetadataPlane* plane() noexcept { return plane_.get(); }
+    [[nodiscard]] Router& router() noexcept { return router_; }
+    [[nodiscard]] coro::Scope& scope() noexcept { return scope_; }
+    [[nodiscard]] net::ConnectionSet& connections() noexcept { return connections_; }
+    /// Readable by other threads.
+    [[nodiscard]] const Health& health() const noexcept { return health_; }
+
+    /// Opens the journal, starts the plane, opens the partitions that have files.
+    coro::Task<Status> start();
+    /// After start(): true when every partition of this shard is whole without the journals of earlier runs.
+    [[nodiscard]] bool end_recovery() noexcept { return table_.end_recovery(); }
+    /// Gives a fresh connection to this shard or, by one message, to another, which owns the socket from
+    /// now on. It is closed when nobody can take it.
+    void place_connection(ShardIndex target, runtime::SocketHandle socket, net::ConnectionFacts facts);
+    /// One phase of the stop, on this shard.
+    coro::Task<StopReply> stop(StopPhase phase);
+    /// Shard 0: both phases on all shards. True when everything was flushed.
+    coro::Task<bool> stop_all();
+
+ private:
+    static coro::Task<void> housekeep(coro::Anchor<Shard> shard);
+    bool drain();
+    void on_request(ShardIndex from, Request&& request);
+    void on_reply(ReplyMessage&& reply);
+    void on_changes(const std::vector<metadata::Change>& changes);
+    void tell(ShardIndex shard, Request&& message);
+    void tell_owner(PartitionKey key, Request&& message);
+
+    static coro::Task<void> serve_append(coro::Anchor<Shard> shard, ShardIndex from, AppendCommand command);
+    static coro::Task<void> serve_poll(coro::Anchor<Shard> shard, ShardIndex from, PollQuery query);
+    static coro::Task<void> serve_offset(coro::Anchor<Shard> shard, ShardIndex from, OffsetCommand command);
+    static coro::Task<void> serve_metadata(coro::Anchor<Shard> shard, ShardIndex from,
+                                           MetadataCommand command);
+    static coro::Task<void> serve_register(coro::Anchor<Shard> shard, ShardIndex from,
+                                           RegisterCommand command);
+    static coro::Task<void> serve_end_session(coro::Anchor<Shard> shard, ShardIndex from,
+                                              EndSessionCommand command);
+    static coro::Task<void> serve_stop(coro::Anchor<Shard> shard, ShardIndex from, StopCommand command);
+    static coro::Task<void> serve_retire(coro::Anchor<Shard> shard, RetirePartition command);
+    static coro::Task<void> serve_forget_group(coro::Anchor<Shard> shard, ForgetGroup command);
+    static coro::Task<void> deliver(coro::Anchor<Shard> shard, ShardIndex to, Request message);
+
+    Process& process_;
+    ShardIndex self_;
+    runtime::Loop& loop_;
+    ShardMesh::Port& port_;
+    ReplySlots slots_;
+    storage::ShardJournal journal_;
+    partitions::PartitionTable table_;
+    PartitionOwner owner_;
+    std::unique_ptr<MetadataPlane> plane_;
+    Router router_;
+    SessionIndex sessions_;
+    Services services_;
+    Dispatcher dispatcher_;
+    net::ConnectionSet connections_;
+    Health health_;
+    runtime::Sleeper housekeeping_;
+    coro::Scope scope_;
+};
+
+}  // namespace galgo::shard
