@@ -1,0 +1,134 @@
+#include "server/http_backend.hpp"
+
+#include <format>
+
+#include "base/units.hpp"
+#include "metadata/read_replies.hpp"
+
+namespace galgo::server {
+
+namespace {
+
+constexpr std::uint64_t kStuckTurnNs = 2 * kSecond;
+
+observe::Labels shard_label(std::size_t shard) {
+    return {{"shard", std::to_string(shard)}};
+}
+
+std::int64_t as_gauge(std::uint64_t value) noexcept {
+    return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+HTTPBackend::HTTPBackend(shard::Process& process,
+                         const std::vector<std::atomic<shard::Shard*>>& shards,
+                         observe::Registry& registry)
+    : process_(process), shards_(shards), registry_(registry) {}
+
+std::vector<std::string> HTTPBackend::health_faults() {
+    std::vector<std::string> faults;
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+        shard::Shard* shard = shards_[i].load(std::memory_order_acquire);
+        if (shard == nullptr) {
+            faults.push_back(std::format("shard {} is not running", i));
+            continue;
+        }
+        const std::uint64_t since =
+            shard->loop().stall_probe().running_since_ns.load(std::memory_order_relaxed);
+        const std::uint64_t now = shard->loop().io().now().value();
+        if (since != 0 && now > since && now - since > kStuckTurnNs) {
+            faults.push_back(std::format("shard {} made no turn for {} s", i, (now - since) / kSecond));
+        }
+        for (std::string& fault : shard->health().report().faults) {
+            faults.push_back(std::move(fault));
+        }
+    }
+    return faults;
+}
+
+void HTTPBackend::refresh() {
+    const metadata::Totals totals =
+        metadata::totals_of(process_.metadata.read(ShardIndex{0}).state);
+    const auto gauge = [this](const char* name, const char* help, std::uint64_t value,
+                              const observe::Labels& labels = {}) {
+        registry_.gauge({name, help}, labels).set(as_gauge(value));
+    };
+    // Counted elsewhere: what is shown follows the source.
+    const auto counter = [this](const char* name, const char* help, std::uint64_t value,
+                                const observe::Labels& labels = {}) {
+        observe::Counter& shown = registry_.counter({name, help}, labels);
+        shown.add(value - shown.value());
+    };
+    gauge("galgo_streams", "Streams.", totals.stream_count);
+    gauge("galgo_topics", "Topics.", totals.topic_count);
+    gauge("galgo_partitions", "Partitions.", totals.partition_count);
+    gauge("galgo_consumer_groups", "Consumer groups.", totals.group_count);
+    gauge("galgo_segments", "Segments of all partitions.", totals.segment_count);
+    gauge("galgo_messages", "Messages in all partitions.", totals.message_count);
+    gauge("galgo_messages_bytes", "Bytes of all partitions.", totals.size_bytes);
+    gauge("galgo_clients", "Open client connections.",
+          process_.node.client_count.load(std::memory_order_relaxed));
+
+    const memory::PoolStats pool = process_.pool.stats();
+    gauge("galgo_pool_budget_bytes", "Budget of the buffer pool.", pool.budget_bytes);
+    gauge("galgo_pool_in_use_bytes", "Buffers in use.", pool.in_use_bytes);
+    gauge("galgo_pool_cached_bytes", "Free buffers kept for reuse.", pool.cached_bytes);
+    counter("galgo_pool_refusals_total", "Requests for a buffer that were refused.",
+          pool.refusal_count[0] + pool.refusal_count[1] + pool.refusal_count[2]);
+
+    const std::size_t count = shards_.size();
+    for (std::size_t from = 0; from < count; ++from) {
+        for (std::size_t to = 0; to < count; ++to) {
+            const runtime::MeshPairStats pair =
+                process_.mesh.stats(ShardIndex{static_cast<std::uint16_t>(from)},
+                                    ShardIndex{static_cast<std::uint16_t>(to)});
+            const observe::Labels labels{{"from", std::to_string(from)}, {"to", std::to_string(to)}};
+            counter("galgo_mesh_requests_total", "Messages from one shard to another.", pair.sent, labels);
+            counter("galgo_mesh_refused_total", "Messages refused because a lane was full.", pair.full,
+                  labels);
+            gauge("galgo_mesh_request_depth", "Messages waiting in a lane.", pair.request_depth, labels);
+            gauge("galgo_mesh_reply_depth", "Replies waiting in a lane.", pair.reply_depth, labels);
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        shard::Shard* shard = shards_[i].load(std::memory_order_acquire);
+        if (shard == nullptr) {
+            continue;
+        }
+        const observe::Labels labels = shard_label(i);
+        const runtime::TurnStats& turns = shard->loop().stats();
+        counter("galgo_loop_turns_total", "Turns of a shard's loop.",
+              turns.turns.load(std::memory_order_relaxed), labels);
+        counter("galgo_loop_slow_turns_total", "Turns above 10 ms.",
+              turns.slow_turns.load(std::memory_order_relaxed), labels);
+        const net::ConnectionCounters& connections = shard->connections().counters();
+        const auto value = [](const std::atomic<std::uint64_t>& counter) {
+            return counter.load(std::memory_order_relaxed);
+        };
+        counter("galgo_connections_accepted_total", "Connections taken over by a shard.",
+              value(connections.accepted), labels);
+        counter("galgo_frames_received_total", "Request frames.", value(connections.frames_in), labels);
+        counter("galgo_frames_sent_total", "Reply frames.", value(connections.frames_out), labels);
+        counter("galgo_received_bytes_total", "Bytes from clients.", value(connections.bytes_in), labels);
+        counter("galgo_sent_bytes_total", "Bytes to clients.", value(connections.bytes_out), labels);
+        const shard::HealthReport report = shard->health().report();
+        gauge("galgo_open_partitions", "Partitions that were touched.", report.open_partitions, labels);
+        gauge("galgo_journal_files", "Files of the shard's journal.", report.journal.file_count, labels);
+        gauge("galgo_journal_live_records", "Journal records not in a segment yet.",
+              report.journal.live_record_count, labels);
+        counter("galgo_journal_written_bytes_total", "Bytes written to the journal.",
+                report.journal.written_bytes, labels);
+        counter("galgo_journal_writes_total", "Writes to the journal.", report.journal.write_count, labels);
+        counter("galgo_journal_syncs_total", "Syncs of the journal.", report.journal.sync_count, labels);
+        counter("galgo_journal_failures_total", "Failed writes, syncs and file creations of the journal.",
+                report.journal.failure_count, labels);
+    }
+}
+
+void HTTPBackend::metrics(std::string& out) {
+    refresh();
+    registry_.exposition(out);
+}
+
+}  // namespace galgo::server

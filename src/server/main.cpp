@@ -1,0 +1,80 @@
+// galgo-server: command line, environment, configuration; everything else is Node.
+#include <cstdio>
+#include <string>
+
+#include "config/cpu_allocation.hpp"
+#include "config/cpu_topology.hpp"
+#include "config/environment.hpp"
+#include "config/loader.hpp"
+#include "observe/log.hpp"
+#include "server/crash_report.hpp"
+#include "server/node.hpp"
+#include "server/options.hpp"
+
+namespace galgo::server {
+namespace {
+
+int refuse(const std::string& why) {
+    std::fprintf(stderr, "galgo-server: %s\n", why.c_str());
+    return 1;
+}
+
+/// Sets what --with-default-root-credentials stands for, where nothing else is set.
+void apply_default_root(config::Environment& environment) {
+    for (const char* name : {"IGGY_ROOT_USERNAME", "IGGY_ROOT_PASSWORD"}) {
+        if (!config::find_variable(environment, name).has_value()) {
+            environment.emplace_back(name, "iggy");
+        }
+    }
+}
+
+int run(int argc, char** argv) {
+    Parsed parsed = parse_command_line(argc, argv);
+    if (parsed.exit_code.has_value()) {
+        return *parsed.exit_code;
+    }
+    config::Environment environment = config::read_environment();
+    static_cast<void>(config::merge_dotenv(environment, "."));
+    if (parsed.options.with_default_root_credentials) {
+        apply_default_root(environment);
+    }
+    std::expected<config::Loaded, config::ConfigFault> loaded = config::load_config(environment);
+    if (!loaded.has_value()) {
+        return refuse(loaded.error().one_line);
+    }
+    if (parsed.options.replica_id.value_or(0) != 0) {
+        return refuse("--replica-id: only 0 without a cluster");
+    }
+    const std::expected<std::vector<int>, std::string> cpus = config::resolve_cpus(
+        loaded->config.system.sharding.cpu_allocation, config::read_cpu_topology());
+    if (!cpus.has_value()) {
+        return refuse("system.sharding.cpu_allocation: " + cpus.error());
+    }
+    std::string level = loaded->config.system.logging.level;
+    if (const auto variable = config::find_variable(environment, "RUST_LOG")) {
+        level = *variable;
+    }
+    if (!observe::set_log_filter(level)) {
+        return refuse("system.logging.level = \"" + level +
+                      "\": expected trace, debug, info, warn, error or off, or module=level pairs");
+    }
+    if (parsed.options.check_config) {
+        for (const std::string& warning : loaded->warnings) {
+            std::printf("warning: %s\n", warning.c_str());
+        }
+        std::printf("configuration is valid (%s)\n",
+                    loaded->source_path.empty() ? "defaults and environment"
+                                                : loaded->source_path.c_str());
+        return 0;
+    }
+    install_crash_report();
+    Node node(parsed.options, *std::move(loaded), std::move(environment), *cpus);
+    return node.run();
+}
+
+}  // namespace
+}  // namespace galgo::server
+
+int main(int argc, char** argv) {
+    return galgo::server::run(argc, argv);
+}

@@ -1,0 +1,318 @@
+#include "server/node.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <format>
+
+#include "config/print.hpp"
+#include "crypto/password.hpp"
+#include "crypto/random.hpp"
+#include "observe/log.hpp"
+#include "runtime/io_await.hpp"
+#include "runtime_uring/pinning.hpp"
+#include "runtime_uring/probe.hpp"
+#include "server/http_backend.hpp"
+#include "server/signals.hpp"
+#include "server/socket_address.hpp"
+#include "server/system_stats.hpp"
+#include "server/version.hpp"
+
+namespace galgo::server {
+
+using coro::Task;
+
+namespace {
+
+constexpr std::uint32_t kOffloadJobsMax = 256;
+
+template <class T>
+Task<void> run_and_stop(std::shared_ptr<std::optional<T>> out, UniqueFunction<Task<T>()> start,
+                        std::shared_ptr<UniqueFunction<void()>> stop) {
+    out->emplace(co_await start());
+    (*stop)();
+}
+
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+}  // namespace
+
+/// Runs one task on shard 0's loop before there are shards.
+template <class T>
+T Node::run_alone(UniqueFunction<Task<T>()> start) {
+    auto out = std::make_shared<std::optional<T>>();
+    auto stop = std::make_shared<UniqueFunction<void()>>([this] { loop0_->stop(); });
+    coro::Scope scope(loop0_->ready());
+    scope.spawn(run_and_stop<T>, out, std::move(start), stop);
+    if (!out->has_value()) {
+        loop0_->run();
+    }
+    return std::move(**out);
+}
+
+Node::Node(Options options, config::Loaded loaded, config::Environment environment, std::vector<int> cpus)
+    : options_(options),
+      config_(std::move(loaded.config)),
+      warnings_(std::move(loaded.warnings)),
+      environment_(std::move(environment)),
+      cpus_(std::move(cpus)),
+      data_path_(config_.system.path),
+      shards_(cpus_.size()) {}
+
+Node::~Node() = default;
+
+/// Says why the start ends here, on the terminal and in the log.
+bool Node::refuse(const std::string& why) const {
+    observe::log_error("server", "refusing to start", {{"reason", why}});
+    std::fprintf(stderr, "galgo-server: %s\n", why.c_str());
+    return false;
+}
+
+int Node::run() {
+    Result<runtime::FileHandle> signals = open_signal_file();
+    if (!signals.has_value()) {
+        std::fprintf(stderr, "galgo-server: signals: %s\n", to_string(signals.error()).c_str());
+        return 1;
+    }
+    signals_ = *signals;
+    raise_descriptor_limit();
+    if (!open_data_directory() || !open_log() || !open_rings() || !replay()) {
+        observe::stop_log();
+        return 1;
+    }
+    start_threads();
+    run_shard(ShardIndex{0});
+    for (std::thread& thread : threads_) {
+        thread.join();
+    }
+    loop0_.reset();
+    io_.reset();
+    observe::log_info("server", "stopped", {{"exit_code", exit_code_}});
+    observe::stop_log();
+    return exit_code_;
+}
+
+bool Node::open_data_directory() {
+    std::expected<storage::DataDirectory, std::string> opened =
+        storage::DataDirectory::open({.path = data_path_, .fresh = options_.fresh});
+    if (!opened.has_value()) {
+        return refuse(opened.error());
+    }
+    directory_.emplace(*std::move(opened));
+    return true;
+}
+
+bool Node::open_log() {
+    const config::SystemConfig::Logging& logging = config_.system.logging;
+    const std::string fault = observe::start_log(
+        {.to_stdout = true,
+         .directory = logging.file_enabled ? data_path_ + "/" + logging.path : "",
+         .max_file_size = logging.max_file_size,
+         .max_total_size = logging.max_total_size,
+         .retention_ns = logging.retention_ns,
+         .check_interval_ns = logging.rotation_check_interval_ns});
+    if (!fault.empty()) {
+        observe::log_warn("server", "no log file", {{"reason", fault}});
+    }
+    for (const std::string& warning : warnings_) {
+        observe::log_warn("config", warning);
+    }
+    if (config_.quic.enabled) {
+        observe::log_warn("server", "QUIC is not available in this version; its port is shown as 0");
+    }
+    if (config_.websocket.enabled) {
+        observe::log_warn("server", "WebSocket is not available in this version; its port is shown as 0");
+    }
+    return true;
+}
+
+bool Node::open_rings() {
+    if (const Status usable = runtime_uring::probe(); !usable.has_value()) {
+        return refuse(runtime_uring::explain_setup_failure(usable.error().os_errno));
+    }
+    rings_ = std::make_unique<runtime_uring::UringGroup>(cpus_.size());
+    const std::optional<int> cpu =
+        config_.system.sharding.pin_cores ? std::optional(cpus_[0]) : std::nullopt;
+    if (const Status entered = runtime_uring::enter_shard_thread(ShardIndex{0}, cpu);
+        !entered.has_value()) {
+        return refuse("cannot pin shard 0: " + to_string(entered.error()));
+    }
+    Result<std::unique_ptr<runtime_uring::UringBackend>> io = runtime_uring::UringBackend::create(
+        *rings_, ShardIndex{0},
+        {.ring = {.sq_entries = static_cast<std::uint32_t>(config_.runtime.ring_capacity)}});
+    if (!io.has_value()) {
+        return refuse(runtime_uring::explain_setup_failure(io.error().os_errno));
+    }
+    io_ = *std::move(io);
+    if (const Status held = io_->hold_file(directory_->lock_descriptor()); !held.has_value()) {
+        observe::log_warn("server", "the lock file cannot be held by the ring",
+                          {{"error", to_string(held.error())}});
+    }
+    for (std::size_t i = 0; i < cpus_.size(); ++i) {
+        observers_.push_back(std::make_unique<ShardObserver>(registry_.histogram(
+            {"galgo_loop_turn_seconds", "Time of one turn of a shard's loop."},
+            observe::HistogramUnit::kNanoseconds, {{"shard", std::to_string(i)}})));
+    }
+    loop0_ = std::make_unique<runtime::Loop>(*io_, loop_options(ShardIndex{0}));
+    pool_ = std::make_unique<memory::BufferPool>(memory::PoolOptions{
+        .budget_bytes = config_.system.memory_pool.size,
+        .class_capacity = static_cast<std::uint32_t>(config_.system.memory_pool.bucket_capacity),
+        .shard_count = static_cast<std::uint16_t>(cpus_.size())});
+    mesh_ = std::make_unique<shard::ShardMesh>(runtime::MeshOptions{
+        .shard_count = cpus_.size(),
+        .lane_capacity = static_cast<std::size_t>(config_.system.sharding.inbox_capacity)});
+    offload_ = std::make_unique<runtime::OffloadQueue>(static_cast<std::uint16_t>(cpus_.size()),
+                                                       kOffloadJobsMax);
+    return true;
+}
+
+/// Metadata WAL and shard journals, before any shard runs.
+bool Node::replay() {
+    metadata::State state(metadata::StateOptions{
+        .sessions_max = static_cast<std::size_t>(config_.metadata.clients_table_max)});
+    const std::string path = directory_->metadata() + "/journal.wal";
+    using Opened = std::expected<std::unique_ptr<storage::Wal>, storage::WalFailure>;
+    Opened wal = run_alone<Opened>([&]() -> Task<Opened> {
+        return storage::Wal::open(
+            *io_, loop0_->ready(), path,
+            [this, &state](const wire::PrepareHeader& header, ConstBytes body) -> Status {
+                if (header.op <= state.op()) {
+                    return fail(ErrorCode::kStateFileCorrupted);
+                }
+                const metadata::ApplyOutcome outcome = metadata::apply(
+                    state, stats_registry_,
+                    {.operation = static_cast<metadata::LogOperation>(header.operation),
+                     .op = header.op,
+                     .timestamp = header.timestamp,
+                     .client = header.client,
+                     .session = header.session,
+                     .request = header.request,
+                     .request_checksum = header.request_checksum,
+                     .user = header.user,
+                     .body = body});
+                static_cast<void>(outcome);  // what it was when it was answered
+                replayed_op_ = header.op;
+                replayed_timestamp_ = header.timestamp;
+                return {};
+            });
+    });
+    if (!wal.has_value()) {
+        return refuse(wal.error().text);
+    }
+    wal_ = *std::move(wal);
+    Result<storage::JournalReplay> journals = run_alone<Result<storage::JournalReplay>>(
+        [this]() -> Task<Result<storage::JournalReplay>> {
+            return storage::replay_journals(*io_, data_path_ + "/state");
+        });
+    if (!journals.has_value()) {
+        return refuse("the journals in " + data_path_ + "/state cannot be read: " +
+                      to_string(journals.error()));
+    }
+    replay_ = *std::move(journals);
+    metadata_ = std::make_unique<shard::MetadataPair>(
+        cpus_.size(), shard::MetadataCopy{.state = std::move(state), .registry = &stats_registry_});
+    observe::log_info("server", "replayed",
+                      {{"metadata_op", replayed_op_}, {"journal_records", replay_.record_count()}});
+    return true;
+}
+
+runtime::LoopOptions Node::loop_options(ShardIndex shard) const {
+    // Shards that fill all cores would take the time from the clients beside them.
+    const bool may_spin = cpus_.size() < std::thread::hardware_concurrency();
+    return {.event_interval = static_cast<std::uint32_t>(config_.runtime.event_interval),
+            .busy_poll_ns = may_spin ? config_.system.sharding.busy_poll_ns : 0,
+            .observer = observers_[shard.value()].get()};
+}
+
+void Node::start_threads() {
+    facts_.cluster_name = "single-node";
+    facts_.server_version = kServerVersion;
+    facts_.data_path = data_path_;
+    facts_.started_at = io_->wall_now();
+    facts_.frame_bytes_max = static_cast<std::uint32_t>(config_.message_bus.max_message_size);
+    process_ = std::make_unique<shard::Process>(shard::Process{
+        .pool = *pool_,
+        .mesh = *mesh_,
+        .metadata = *metadata_,
+        .offload = *offload_,
+        .node = facts_,
+        .dummy_password_hash = crypto::hash_password(crypto::random_alphanumeric(20)).value_or(""),
+        .read_system_stats = read_system_stats,
+        .data_path = data_path_,
+        .replay = &replay_,
+        .validate_checksum = config_.system.partition_validate_checksum,
+        .consumer_offsets_max = static_cast<std::uint32_t>(config_.partition.consumer_offsets_max),
+        .partition_pipeline_max = static_cast<std::uint8_t>(config_.partition.prepare_queue_depth),
+        .metadata_pipeline_max = static_cast<std::uint8_t>(config_.metadata.prepare_queue_depth),
+        .metadata_head = replayed_op_,
+        .metadata_timestamp = replayed_timestamp_,
+        .connections = {.frame_bytes_max = facts_.frame_bytes_max}});
+    http_backend_ = std::make_unique<HTTPBackend>(*process_, shards_, registry_);
+    stalls_ = std::make_unique<runtime_uring::StallDetector>();
+    threads_.emplace_back([this] {
+        runtime_uring::name_this_thread("offload");
+        setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+        offload_->run_worker();
+    });
+    for (std::size_t i = 1; i < cpus_.size(); ++i) {
+        threads_.emplace_back([this, i] { run_shard(ShardIndex{static_cast<std::uint16_t>(i)}); });
+    }
+}
+
+/// The life of one shard's thread; shard 0 is the caller's.
+void Node::run_shard(ShardIndex index) {
+    std::unique_ptr<runtime_uring::UringBackend> own;
+    if (index != ShardIndex{0}) {
+        const std::optional<int> cpu =
+            config_.system.sharding.pin_cores ? std::optional(cpus_[index.value()]) : std::nullopt;
+        const Status entered = runtime_uring::enter_shard_thread(index, cpu);
+        Result<std::unique_ptr<runtime_uring::UringBackend>> io = runtime_uring::UringBackend::create(
+            *rings_, index,
+            {.ring = {.sq_entries = static_cast<std::uint32_t>(config_.runtime.ring_capacity)}});
+        if (!entered.has_value() || !io.has_value()) {
+            static_cast<void>(refuse(io.has_value() ? "cannot pin a shard: " + to_string(entered.error())
+                                  : runtime_uring::explain_setup_failure(io.error().os_errno)));
+            std::_Exit(1);  // nothing was acknowledged yet
+        }
+        own = *std::move(io);
+        const Status held = own->hold_file(directory_->lock_descriptor());
+        static_cast<void>(held);
+    }
+    std::unique_ptr<runtime::Loop> own_loop;
+    if (own != nullptr) {
+        own_loop = std::make_unique<runtime::Loop>(*own, loop_options(index));
+    }
+    runtime::Loop& loop = own_loop != nullptr ? *own_loop : *loop0_;
+    auto shard = std::make_unique<shard::Shard>(*process_, index, loop,
+                                                index == ShardIndex{0} ? wal_.get() : nullptr);
+    shards_[index.value()].store(shard.get(), std::memory_order_release);
+    stalls_->watch(loop.stall_probe());
+    shard->scope().spawn(serve_on_loop, coro::Anchor<shard::Shard>(*shard),
+                         reinterpret_cast<std::uintptr_t>(this));
+    loop.run();
+    stalls_->unwatch();
+    shards_[index.value()].store(nullptr, std::memory_order_release);
+    metadata_->park(index);
+    if (index == ShardIndex{0}) {
+        offload_->stop();
+        http_.reset();
+        tcp_.reset();
+    }
+    if (own != nullptr) {
+        own->shutdown();
+    } else {
+        io_->shutdown();
+    }
+    shard.reset();
+    pool_->stop_shard();
+}
+
+}  // namespace galgo::server

@@ -1,0 +1,107 @@
+// Node: the whole server as one object, in the order in which things start and the reverse in which they
+// stop. main() builds it, runs it and returns its exit code. Wiring only: what it starts is elsewhere.
+//
+// Threads: the caller becomes shard 0; shards 1..n-1, one offload thread (nice 19) and the log thread are
+// started here. Nothing else runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config/environment.hpp"
+#include "config/loader.hpp"
+#include "http/http_server.hpp"
+#include "memory/buffer_pool.hpp"
+#include "net/tcp_listener.hpp"
+#include "runtime/offload.hpp"
+#include "runtime_uring/stall_detector.hpp"
+#include "runtime_uring/uring_backend.hpp"
+#include "runtime_uring/uring_group.hpp"
+#include "server/http_backend.hpp"
+#include "server/options.hpp"
+#include "server/shard_observer.hpp"
+#include "shard/shard.hpp"
+#include "storage/data_directory.hpp"
+#include "storage/journal_replay.hpp"
+#include "storage/wal.hpp"
+
+namespace galgo::server {
+
+class Node {
+ public:
+    Node(Options options, config::Loaded loaded, config::Environment environment, std::vector<int> cpus);
+    ~Node();
+
+    /// Starts, serves until SIGINT or SIGTERM, stops. 0: everything acknowledged was flushed; 1: the start
+    /// failed or something could not be flushed; the reason went to stderr and the log.
+    int run();
+
+ private:
+    // boot, in order
+    [[nodiscard]] bool open_data_directory();
+    [[nodiscard]] bool open_log();
+    [[nodiscard]] bool open_rings();
+    [[nodiscard]] bool replay();
+    [[nodiscard]] runtime::LoopOptions loop_options(ShardIndex shard) const;
+    template <class T>
+    T run_alone(UniqueFunction<coro::Task<T>()> start);
+    void start_threads();
+    coro::Task<void> serve();
+    coro::Task<bool> bring_up();
+    coro::Task<bool> ensure_root(shard::MetadataPlane& plane);
+    coro::Task<bool> open_listeners();
+    coro::Task<Status> write_current_config();
+    void print_endpoints() const;
+    static coro::Task<void> serve_on_loop(coro::Anchor<shard::Shard> shard, std::uintptr_t node);
+    void run_shard(ShardIndex shard);
+    coro::Task<void> stop();
+    [[nodiscard]] bool refuse(const std::string& why) const;
+
+    Options options_;
+    config::Config config_;
+    std::vector<std::string> warnings_;
+    config::Environment environment_;
+    std::vector<int> cpus_;
+    std::string data_path_;
+
+    std::optional<storage::DataDirectory> directory_;
+    runtime::FileHandle signals_ = runtime::kNoFile;
+    std::unique_ptr<runtime_uring::UringGroup> rings_;
+    std::unique_ptr<memory::BufferPool> pool_;
+    std::unique_ptr<runtime_uring::UringBackend> io_;  ///< shard 0's
+    std::unique_ptr<runtime::Loop> loop0_;             ///< replay runs on it before shard 0 does
+    std::unique_ptr<shard::ShardMesh> mesh_;
+    std::unique_ptr<runtime::OffloadQueue> offload_;
+    std::unique_ptr<runtime_uring::StallDetector> stalls_;
+    observe::Registry registry_;
+    std::vector<std::unique_ptr<ShardObserver>> observers_;
+
+    metadata::PartitionStatsRegistry stats_registry_;
+    std::unique_ptr<storage::Wal> wal_;
+    storage::JournalReplay replay_;
+    std::unique_ptr<shard::MetadataPair> metadata_;
+    shard::NodeFacts facts_;
+    std::unique_ptr<shard::Process> process_;
+    shard::Shard* shard0_ = nullptr;  ///< while its loop runs
+    std::unique_ptr<net::TcpListener> tcp_;
+    std::unique_ptr<HTTPBackend> http_backend_;
+    std::unique_ptr<http::HttpServer> http_;
+
+    std::vector<std::thread> threads_;
+    std::atomic<std::uint32_t> shards_started_{0};
+    std::atomic<std::uint32_t> shards_failed_{0};
+    std::atomic<std::uint32_t> shards_unrecovered_{0};
+    std::vector<std::atomic<shard::Shard*>> shards_;  ///< for metrics; set by each shard's thread
+    std::uint32_t next_connection_ = 1;
+    std::uint32_t next_shard_ = 0;
+    OpNumber replayed_op_;
+    Timestamp replayed_timestamp_;
+    int exit_code_ = 0;
+};
+
+}  // namespace galgo::server

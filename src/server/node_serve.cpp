@@ -1,0 +1,221 @@
+// The part of Node that runs on shard loops: bring up, listeners, stop.
+#include <unistd.h>
+
+#include <cstdio>
+#include <format>
+
+#include "config/print.hpp"
+#include "crypto/password.hpp"
+#include "crypto/random.hpp"
+#include "observe/log.hpp"
+#include "runtime/io_await.hpp"
+#include "server/http_backend.hpp"
+#include "server/node.hpp"
+#include "server/socket_address.hpp"
+#include "server/version.hpp"
+
+namespace galgo::server {
+
+using coro::Task;
+
+namespace {
+
+constexpr std::size_t kGeneratedPasswordSize = 24;
+constexpr std::uint64_t kStartPollNs = kMillisecond;
+constexpr std::size_t kSignalInfoSize = 128;  // sizeof(signalfd_siginfo)
+
+}  // namespace
+
+/// First task of every shard's loop. Shard 0's serves until a signal and stops everybody.
+Task<void> Node::serve_on_loop(coro::Anchor<shard::Shard> shard, std::uintptr_t node) {
+    Node& self = *reinterpret_cast<Node*>(node);
+    const Status started = co_await shard->start();
+    if (!started.has_value()) {
+        self.shards_failed_.fetch_add(1);
+    }
+    if (!shard->end_recovery()) {
+        self.shards_unrecovered_.fetch_add(1);
+    }
+    self.shards_started_.fetch_add(1, std::memory_order_release);
+    if (shard->self() != ShardIndex{0}) {
+        co_return;
+    }
+    self.shard0_ = &*shard;
+    co_await self.serve();
+    shard->loop().stop();
+}
+
+Task<void> Node::serve() {
+    const bool up = co_await bring_up();
+    if (up) {
+        std::array<std::byte, kSignalInfoSize> info;
+        const std::int32_t got = co_await runtime::io_await(
+            [&](runtime::IoOp& op) { io_->read(op, signals_, info, 0); });
+        observe::log_info("server", "stopping", {{"signal_read", got}});
+    } else {
+        exit_code_ = 1;
+    }
+    co_await stop();
+}
+
+Task<bool> Node::bring_up() {
+    while (shards_started_.load(std::memory_order_acquire) < cpus_.size()) {
+        co_await shard0_->loop().sleep_for(kStartPollNs);
+    }
+    if (shards_failed_.load() != 0) {
+        co_return refuse("a shard could not start, see the log");
+    }
+    if (shards_unrecovered_.load() == 0) {
+        const Status removed = co_await replay_.remove_files(*io_);
+        if (!removed.has_value()) {
+            observe::log_warn("server", "journals of the last run are left",
+                              {{"error", to_string(removed.error())}});
+        }
+    } else {
+        observe::log_error("server",
+                           "journals of the last run are kept, because a partition could not be recovered",
+                           {{"directory", data_path_ + "/state"}});
+    }
+    shard::MetadataPlane& plane = *shard0_->plane();
+    const bool root = co_await ensure_root(plane);
+    if (!root) {
+        co_return false;
+    }
+    const Status reset = co_await plane.propose_own(metadata::make_reset_sessions());
+    if (!reset.has_value()) {
+        co_return refuse("the metadata log cannot be written: " + to_string(reset.error()));
+    }
+    const bool listening = co_await open_listeners();
+    if (!listening) {
+        co_return false;
+    }
+    const Status written = co_await write_current_config();
+    if (!written.has_value()) {
+        co_return refuse("current_config.toml cannot be written: " + to_string(written.error()));
+    }
+    print_endpoints();
+    co_return true;
+}
+
+/// Root is created once, in the log. Later values of the environment do not change it.
+Task<bool> Node::ensure_root(shard::MetadataPlane& plane) {
+    const std::expected<std::optional<config::RootCredentials>, config::ConfigFault> given =
+        config::root_credentials(environment_);
+    if (!given.has_value()) {
+        co_return refuse(given.error().one_line);
+    }
+    const bool exists =
+        metadata_->read(ShardIndex{0}).state.find_user(wire::Identifier::numbered(0)) != nullptr;
+    if (exists) {
+        if (given->has_value()) {
+            observe::log_warn("server",
+                              "root exists; IGGY_ROOT_USERNAME and IGGY_ROOT_PASSWORD are ignored");
+        }
+        co_return true;
+    }
+    std::string name = "iggy";
+    std::string password;
+    if (given->has_value()) {
+        name = (*given)->username;
+        password = (*given)->password;
+    } else {
+        password = crypto::random_alphanumeric(kGeneratedPasswordSize);
+    }
+    const Result<std::string> hash = crypto::hash_password(password);
+    if (!hash.has_value()) {
+        co_return refuse("the root password cannot be hashed: " + to_string(hash.error()));
+    }
+    const Status created = co_await plane.propose_own(metadata::make_create_root(name, *hash));
+    if (!created.has_value()) {
+        co_return refuse("root cannot be created: " + to_string(created.error()));
+    }
+    if (!given->has_value()) {
+        // To the terminal only: the log is a file that others may read.
+        std::fprintf(stderr, "Generated root user: %s  password: %s  (shown once)\n", name.c_str(),
+                     password.c_str());
+    }
+    co_return true;
+}
+
+Task<bool> Node::open_listeners() {
+    runtime::Loop& loop = shard0_->loop();
+    if (config_.tcp.enabled) {
+        tcp_ = std::make_unique<net::TcpListener>(loop);
+        const Status bound = co_await tcp_->listen(parse_address(config_.tcp.address));
+        if (!bound.has_value()) {
+            co_return refuse(std::format("tcp.address = \"{}\" cannot be listened on: {}",
+                                         config_.tcp.address, to_string(bound.error())));
+        }
+        facts_.ip = tcp_->address().ip;
+        facts_.tcp_port = tcp_->address().port;
+        config_.tcp.address = format_address(tcp_->address());
+    }
+    if (config_.http.enabled) {
+        http_ = std::make_unique<http::HttpServer>(
+            loop, *http_backend_,
+            http::HttpOptions{.body_bytes_max = config_.http.max_request_size,
+                              .metrics_enabled = config_.http.metrics_enabled,
+                              .metrics_endpoint = config_.http.metrics_endpoint});
+        const Status bound = co_await http_->listen(parse_address(config_.http.address));
+        if (!bound.has_value()) {
+            co_return refuse(std::format("http.address = \"{}\" cannot be listened on: {}",
+                                         config_.http.address, to_string(bound.error())));
+        }
+        facts_.http_port = http_->address().port;
+        config_.http.address = format_address(http_->address());
+        http_->start();
+    }
+    if (tcp_ != nullptr) {
+        tcp_->start([this](runtime::SocketHandle socket, runtime::SocketAddress peer) {
+            const ShardIndex target{static_cast<std::uint16_t>(next_shard_)};
+            next_shard_ = (next_shard_ + 1) % static_cast<std::uint32_t>(cpus_.size());
+            shard0_->place_connection(
+                target, socket,
+                {.id = model::ConnectionId{next_connection_++}, .peer = format_address(peer)});
+        });
+    }
+    co_return true;
+}
+
+Task<Status> Node::write_current_config() {
+    const std::string directory = data_path_ + "/" + config_.system.runtime_path;
+    GALGO_CO_TRY(co_await runtime::make_directories(*io_, directory));
+    const std::string path = directory + "/current_config.toml";
+    const std::string temporary = path + ".tmp";
+    const std::string text = config::print_config(config_);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(*io_, temporary, runtime::OpenMode::kCreate));
+    Status status = co_await runtime::truncate(*io_, file, 0);
+    if (status.has_value()) {
+        status = co_await runtime::write_all(*io_, file, as_bytes(text), 0);
+    }
+    const Status closed = co_await runtime::close(*io_, file);
+    GALGO_CO_TRY(status);
+    GALGO_CO_TRY(closed);
+    co_return co_await runtime::rename(*io_, temporary, path);
+}
+
+void Node::print_endpoints() const {
+    std::printf("galgo-server %s is ready: tcp %s, http %s, %zu shard%s, data in %s\n", kVersion,
+                tcp_ != nullptr ? config_.tcp.address.c_str() : "off",
+                http_ != nullptr ? config_.http.address.c_str() : "off", cpus_.size(),
+                cpus_.size() == 1 ? "" : "s", data_path_.c_str());
+    std::fflush(stdout);
+}
+
+/// The reverse of bring_up(): nobody new comes in, connections end, partitions close.
+Task<void> Node::stop() {
+    if (tcp_ != nullptr) {
+        co_await tcp_->stop();
+    }
+    if (http_ != nullptr) {
+        co_await http_->stop();
+    }
+    const bool clean = co_await shard0_->stop_all();
+    if (!clean) {
+        exit_code_ = 1;
+    }
+    co_await wal_->close();
+}
+
+}  // namespace galgo::server

@@ -1,0 +1,25 @@
+// The command line of galgo-server.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace galgo::server {
+
+struct Options {
+    bool fresh = false;                          ///< delete the data directory's content first
+    bool with_default_root_credentials = false;  ///< iggy/iggy where nothing else is set
+    bool check_config = false;                   ///< load, report, exit
+    std::optional<std::uint32_t> replica_id;
+};
+
+struct Parsed {
+    Options options;
+    std::optional<int> exit_code;  ///< set: print what was asked for was done (help, version) or failed
+};
+
+/// Prints help, version and errors itself.
+[[nodiscard]] Parsed parse_command_line(int argc, char** argv);
+
+}  // namespace galgo::server
