@@ -191,6 +191,8 @@ std::size_t Loop::sleep_and_reap() {
     if (may_sleep && !stop_requested()) {
         until = timers_.next_deadline();
         add(stats_.sleeps);
+    } else {
+        awake();  // a poll that cannot sleep does not call the hook, and completions run inside it
     }
     const std::size_t completions = io_.poll(until);
     awake();
