@@ -2,11 +2,13 @@
 #   python_client   venv with apache-iggy and pytest
 #   rust_client     the test program of tests/interop/rust
 #   cli_client      the `iggy` command line tool
+#   xxhash_venv     venv with xxhash, for the tests that speak the protocol themselves
 # The versions are the ones that the server promises to work with (README.md).
 
 INTEROP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 INTEROP_CACHE=${GALGO_INTEROP_CACHE:-$INTEROP_ROOT/build/interop}
 PYTHON_REQUIREMENTS="apache-iggy==0.9.0 pytest"
+XXHASH_REQUIREMENT="xxhash==4.1.0"
 CLI_VERSION=0.14.0
 RUST_VERSION_MIN=1.95 # of both crates
 
@@ -42,6 +44,18 @@ python_client() {
   "$venv/bin/pip" install -q $PYTHON_REQUIREMENTS </dev/null ||
     interop_die "cannot install from PyPI. Again by hand: $venv/bin/pip install $PYTHON_REQUIREMENTS"
   echo "$PYTHON_REQUIREMENTS" >"$venv/installed"
+}
+
+# A venv of its own: tests/crash needs neither the published client nor pytest.
+xxhash_venv() {
+  local venv=$INTEROP_CACHE/venv-xxhash
+  [ "$(cat "$venv/installed" 2>/dev/null)" = "$XXHASH_REQUIREMENT" ] && return
+  echo "interop: installing $XXHASH_REQUIREMENT"
+  mkdir -p "$INTEROP_CACHE"
+  python3 -m venv "$venv" </dev/null || interop_die "python3 -m venv failed. Run: ./x setup"
+  "$venv/bin/pip" install -q "$XXHASH_REQUIREMENT" </dev/null ||
+    interop_die "cannot install from PyPI. Again by hand: $venv/bin/pip install $XXHASH_REQUIREMENT"
+  echo "$XXHASH_REQUIREMENT" >"$venv/installed"
 }
 
 rust_client() {

@@ -1,0 +1,857 @@
+#!/usr/bin/env python3
+"""Broken, hostile and too much input against the real server, black box.
+
+Every case talks on connections of its own while one well-behaved connection keeps sending and polling;
+after each case the server must be up, without a sanitizer report, and that connection must go on.
+Cases which need a server of their own (limits, full disk) start one.
+
+    tests/crash/bad_input_test.py --server BIN [--seed N] [--work DIR] [CASE...]
+
+Exit status: 0 fine, 1 usage, 100 the server crashed or did not start, 102 a wrong answer.
+"""
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+sys.dont_write_bytecode = True
+
+import galgo_client as g  # noqa: E402
+from galgo_client import Client, ServerError, build_batch, identifier, numeric, send_body, str8  # noqa: E402
+from galgo_server import Server, ServerFailure  # noqa: E402
+
+MAX_FRAME = 64 << 20
+MAX_FRAME_BEFORE_LOGIN = 16 << 10
+ORIGIN = 1_700_000_000_000_000
+
+READS = [1, 10, 11, 12, 13, 14, 20, 21, 22, 31, 32, 41, 100, 102, 103, 104, 120, 123, 200, 201, 300, 301, 600, 601, 606]
+WRITES = [*range(128, 150), 160, 161, 162]
+
+CASES = []
+
+
+class Wrong(Exception):
+    pass
+
+
+class Skip(Exception):
+    pass
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def expect(condition, text):
+    if not condition:
+        raise Wrong(text)
+
+
+def expect_reply(reply, what, status=None, reason=None):
+    if reason is not None:
+        expect(reply.command == g.COMMAND_EVICTION, f"{what}: answered with status {reply.status}, not evicted")
+        expect(reply.reason == reason, f"{what}: evicted for {reply.reason}, not {reason}")
+    else:
+        expect(reply.command == g.COMMAND_REPLY, f"{what}: evicted for {reply.reason}")
+        allowed = status if isinstance(status, tuple) else (status,)
+        expect(reply.status in allowed, f"{what}: status {reply.status}, not {status}")
+
+
+def expect_error(code, what, function, *arguments):
+    try:
+        function(*arguments)
+    except ServerError as error:
+        expect(error.code == code, f"{what}: error {error.code}, not {code}")
+    else:
+        raise Wrong(f"{what}: was accepted")
+
+
+def expect_closed(client, what):
+    """Closed by the server, with nothing said before."""
+    client.socket.settimeout(15)
+    try:
+        data = client.socket.recv(1)
+    except ConnectionError:
+        data = b""
+    except TimeoutError:
+        raise Wrong(f"{what}: the connection stays open") from None
+    expect(data == b"", f"{what}: answered instead of closed")
+
+
+def expect_usable(client, what):
+    try:
+        client.ping()
+    except (OSError, ServerError, ValueError) as error:
+        raise Wrong(f"{what}: the connection is not usable afterwards ({error})") from None
+
+
+class WellBehaved(threading.Thread):
+    """Sends and polls on one connection all the time; whatever goes wrong is kept."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.client = Client(address, timeout=30).login()
+        self.stream = self.client.create_stream("well-behaved")
+        self.topic = self.client.create_topic(self.stream, "t", 1)
+        self.exchanges = 0
+        self.fault = None
+        self.ending = False
+
+    def run(self):
+        try:
+            while not self.ending:
+                payload = struct.pack("<Q", self.exchanges) * 20
+                base = self.client.send(self.stream, self.topic, 0, build_batch([payload], ORIGIN))
+                polled = self.client.poll(self.stream, self.topic, 0, base, 1, with_payload=True)
+                if base != self.exchanges or [m[2] for m in polled.messages] != [payload]:
+                    raise ValueError(f"message {self.exchanges} went to {base} and read as {polled.messages}")
+                self.exchanges += 1
+                time.sleep(0.005)
+        except (OSError, ServerError, ValueError) as error:
+            self.fault = error
+
+    def check(self):
+        goal, deadline = self.exchanges + 2, time.monotonic() + 20
+        while self.exchanges < goal and self.fault is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        expect(self.fault is None, f"the well-behaved connection failed: {self.fault!r}")
+        expect(self.exchanges >= goal, "the well-behaved connection stands still")
+
+
+class Context:
+    def __init__(self, arguments, work):
+        self.arguments = arguments
+        self.work = work
+        self.rng = random.Random(arguments.seed)
+        self.server = Server(arguments.server, work / "data")
+        self.servers = [self.server]
+        self.well_behaved = None
+
+    def start(self):
+        self.server.start()
+        self.well_behaved = WellBehaved(self.server.address)
+        self.well_behaved.start()
+
+    def another_server(self, path, **more):
+        server = Server(self.arguments.server, path, **more)
+        self.servers.append(server)
+        return server
+
+    def connect(self, **more):
+        return Client(self.server.address, **more)
+
+    def login(self, **more):
+        return self.connect(**more).login()
+
+    def check(self):
+        self.server.check_alive()
+        self.well_behaved.check()
+        for server in self.servers:
+            report = server.sanitizer_report()
+            if report:
+                raise ServerFailure("sanitizer report:\n" + report)
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+@case
+def frame_sizes(ctx):
+    """A size outside 256..64 MiB (16 KiB before login) ends the connection without an answer."""
+    for size in (0, 1, 255, MAX_FRAME + 1, 0x7FFFFFFF, 0xFFFFFFFF):
+        with ctx.login() as client:
+            client.post(g.OP_READ, code=g.PING, size=size)
+            expect_closed(client, f"size {size}")
+    for size in (255, MAX_FRAME_BEFORE_LOGIN + 1, MAX_FRAME):
+        with ctx.connect() as client:
+            client.post(g.OP_READ, code=g.PING, size=size)
+            expect_closed(client, f"size {size} before login")
+
+
+@case
+def frame_commands(ctx):
+    for command in (0, 1, 4, 6, 8, 13, 127, 255):
+        with ctx.login() as client:
+            client.post(g.OP_READ, code=g.PING, command=command)
+            expect_closed(client, f"command {command}")
+
+
+@case
+def frame_client_zero(ctx):
+    with ctx.login() as client:
+        client.post(g.OP_READ, code=g.PING, client=0)
+        expect_closed(client, "client 0")
+    with ctx.connect() as client:
+        client.post(g.OP_REGISTER, b"", client=0)
+        expect_closed(client, "login as client 0")
+
+
+@case
+def frame_truncated(ctx):
+    """A peer that goes away within a frame, politely or not."""
+    with ctx.login() as client:
+        whole = client.frame(g.OP_SEND_MESSAGES, send_body(0, 0, 0, build_batch([b"x" * 40_000], ORIGIN)))
+    for cut in (1, 48, 52, 60, 61, 255, 256, 257, 300, 16_000, 17_000, len(whole) - 1):
+        for abort in (False, True):
+            with ctx.login() as client:
+                client.send_raw(whole[:cut])
+                if abort:
+                    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                else:
+                    client.socket.shutdown(socket.SHUT_WR)
+                    expect_closed(client, f"{cut} bytes of a frame")
+
+
+@case
+def frame_in_pieces(ctx):
+    """A frame may arrive in any pieces, and several in one."""
+    with ctx.login() as client:
+        for byte in client.frame(g.OP_READ, code=g.PING):
+            client.send_raw(bytes([byte]))
+        expect_reply(client.take(), "ping byte by byte", status=0)
+        data = b"".join(client.frame(g.OP_READ, code=g.GET_ME) for _ in range(50))
+        at = 0
+        while at < len(data):
+            size = ctx.rng.randint(1, 700)
+            client.send_raw(data[at : at + size])
+            at += size
+        for number in range(50):
+            expect_reply(client.take(), f"request {number} of 50", status=0)
+        client.send_raw(client.frame(g.OP_READ, code=g.PING))
+        client.socket.shutdown(socket.SHUT_WR)
+        expect_reply(client.take(), "ping before a half close", status=0)
+
+
+@case
+def noise(ctx):
+    """Bytes of no protocol, and those of others."""
+    texts = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".ljust(512), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".ljust(600, b"\0")]
+    for data in texts + [ctx.rng.randbytes(ctx.rng.randint(256, 5000)) for _ in range(30)]:
+        with ctx.connect() as client:
+            client.send_raw(data)
+            client.socket.settimeout(15)
+            try:  # closed at once, or after answers; or waiting for the rest of a frame
+                client.socket.shutdown(socket.SHUT_WR)
+                while client.socket.recv(65536):
+                    pass
+            except TimeoutError:
+                raise Wrong(f"noise {data[:8].hex()}…: the connection stays open") from None
+            except OSError:
+                pass
+
+
+@case
+def header_bits(ctx):
+    """Each header byte set wrong in turn: an answer or a closed connection, and nothing else."""
+    client = ctx.login()
+    for at in range(g.HEADER_SIZE):
+        if 48 <= at < 52:
+            continue  # the size; has its own case
+        frame = bytearray(client.frame(g.OP_READ, code=g.GET_ME))
+        frame[at] ^= 0xFF
+        client.send_raw(frame)
+        client.socket.settimeout(15)
+        try:
+            client.take()
+        except ConnectionError:
+            client.close()
+            client = ctx.login()
+        except TimeoutError:
+            raise Wrong(f"header byte {at}: neither answered nor closed") from None
+    expect_usable(client, "header bits")
+    client.close()
+
+
+# ---- operations and sessions ---------------------------------------------------------------------
+
+
+@case
+def operations_unknown_and_internal(ctx):
+    with ctx.login() as client:
+        for operation in (0, 4, 63, 64, 65, 66, 67, 68, 69, 127, 150, 159, 163, 255):
+            for body in (b"", ctx.rng.randbytes(50)):
+                client.post(operation, body, checksum=0)
+                expect_reply(client.take(), f"operation {operation}", reason=4)
+                expect_usable(client, f"operation {operation}")
+
+
+@case
+def codes_unknown_and_misplaced(ctx):
+    with ctx.login() as client:
+        for code in (0, 2, 99, 999, 0xFFFFFFFF):
+            expect_reply(client.ask(g.OP_READ, code=code), f"code {code}", status=3)
+        for code in (33, 101, 121, 202, 302, 503, 604):
+            expect_reply(client.ask(g.OP_READ, code=code), f"replicated code {code} as a read", status=5)
+        for code in (38, 44):
+            expect_reply(client.ask(g.OP_READ, code=code), f"old login {code}", reason=15)
+        expect_usable(client, "unknown codes")
+
+
+@case
+def session_and_request_numbers(ctx):
+    with ctx.login() as client:
+        for operation, fields in (
+            (g.OP_CREATE_STREAM, {"session": 0}),
+            (g.OP_CREATE_STREAM, {"request": 0}),
+            (g.OP_SEND_MESSAGES, {"session": 0}),
+            (g.OP_REGISTER, {"session": 5}),
+            (g.OP_REGISTER, {"request": 1}),
+        ):
+            reply = client.ask(operation, b"", checksum=0, **fields)
+            expect_reply(reply, f"operation {operation} with {fields}", reason=5)
+            expect_usable(client, f"operation {operation} with {fields}")
+
+
+@case
+def request_checksum_wrong(ctx):
+    with ctx.login() as client:
+        for operation, body, code in (
+            (g.OP_CREATE_STREAM, str8("checksum"), 0),
+            (g.OP_READ, b"", g.GET_ME),
+            (g.OP_SEND_MESSAGES, send_body(0, 0, 0, build_batch([b"x"], ORIGIN)), 0),
+        ):
+            for checksum in (1, g.xxh3(body) ^ 1, g.xxh3(body) | 1 << 64):
+                reply = client.ask(operation, body, code, checksum=checksum)
+                expect_reply(reply, f"operation {operation}, checksum {checksum:x}", status=4)
+        expect_usable(client, "wrong checksums")
+        expect(client.read(g.GET_STREAM, identifier("checksum")) == b"", "a refused stream exists")
+
+
+@case
+def before_login(ctx):
+    with ctx.connect() as client:
+        client.ping()
+        for code in READS[1:]:
+            reply = client.ask(g.OP_READ, ctx.rng.randbytes(20), code)
+            expect_reply(reply, f"code {code} before login", status=40)
+        for operation in WRITES:
+            reply = client.ask(operation, ctx.rng.randbytes(20), checksum=0, session=7)
+            expect_reply(reply, f"operation {operation} before login", reason=1)
+        for code in (38, 44):
+            expect_reply(client.ask(g.OP_READ, code=code), f"old login {code}", reason=15)
+        reply = client.ask(g.OP_LOGOUT, session=7)
+        expect_reply(reply, "logout before login", status=0)
+        client.login()
+        client.read(g.GET_ME)
+        client.call(g.OP_LOGOUT)
+        expect_reply(client.ask(g.OP_READ, code=g.GET_ME), "a read after logout", status=40)
+
+
+@case
+def logins_that_fail(ctx):
+    good = struct.pack("<I", g.PROTOCOL_VERSION) + str8("t") + str8("1") + str8("iggy") + str8("iggy") + bytes(4)
+    with ctx.connect() as client:
+
+        def reasons(body, what, allowed):
+            reply = client.ask(g.OP_REGISTER, body)
+            expect(reply.command == g.COMMAND_EVICTION, f"{what}: status {reply.status}")
+            expect(reply.reason in allowed, f"{what}: evicted for {reply.reason}, not {allowed}")
+
+        for cut in range(len(good)):
+            reasons(good[:cut], f"{cut} bytes of a login", (15, 9, 10))
+        for version in (0, g.PROTOCOL_VERSION + 1024, 0xFFFFFFFF):
+            reasons(struct.pack("<I", version) + good[4:], f"version {version}", (14,))
+        prefix = good[:8]
+        for name, password in (("iggy", "wrong"), ("nobody", "iggy"), ("x" * 255, "y" * 255)):
+            reasons(prefix + str8(name) + str8(password) + bytes(4), f"login as {name[:9]}", (9,))
+        reasons(prefix + str8("no such token") + bytes(4), "an unknown token", (10,))
+        reasons(prefix + str8("") + str8("") + bytes(4), "an empty name", (9, 10, 15))
+        for _ in range(20):
+            reasons(struct.pack("<I", g.PROTOCOL_VERSION) + ctx.rng.randbytes(60), "noise as login", (15, 9, 10))
+        client.login()
+        client.read(g.GET_ME)
+
+
+# ---- bodies --------------------------------------------------------------------------------------
+
+
+@case
+def bodies_truncated(ctx):
+    """Every truncation of a valid body is answered; those of decisive length are refused."""
+    with ctx.login() as client:
+        stream = client.create_stream("truncated")
+        topic = client.create_topic(stream, "t", 2)
+        target = identifier(stream) + identifier(topic)
+        options = g.option("durability", "replicated")
+        topic_body = identifier(stream) + struct.pack("<I", 1) + str8("never") + options
+        offset = client.offset_body(stream, topic, 0, 1)
+        reads = {
+            g.POLL_MESSAGES: client.poll_body(stream, topic, 0, 0, 10),
+            103: client.poll_body(stream, topic, 0, 0, 10),
+            g.GET_OFFSET: offset,
+            g.GET_TOPIC: target,
+            g.GET_STREAM: identifier("truncated"),
+            600: target + numeric(0),
+            606: target + numeric(0),
+            13: b"\x01",
+            31: numeric(0),
+        }
+        writes = {
+            g.OP_CREATE_STREAM: str8("never"),
+            129: identifier(stream) + str8("never"),
+            g.OP_CREATE_TOPIC: topic_body,
+            133: target + str8("never"),
+            136: target + struct.pack("<I", 1),
+            139: target + str8("never"),
+            g.OP_SEND_MESSAGES: send_body(stream, topic, 0, build_batch([b"abc"], ORIGIN)),
+            g.OP_STORE_OFFSET: offset + struct.pack("<QB", 0, 1),
+            g.OP_DELETE_OFFSET: offset + b"\x01",
+        }
+        # Cut here, they are whole bodies of another meaning.
+        fine = {g.OP_CREATE_TOPIC: {len(topic_body) - len(options)}}
+        for code, body in reads.items():
+            for cut in range(len(body)):
+                reply = client.ask(g.OP_READ, body[:cut], code)
+                expect(reply.command == g.COMMAND_REPLY, f"code {code} cut at {cut}: evicted for {reply.reason}")
+        for operation, body in writes.items():
+            for cut in range(len(body)):
+                if cut in fine.get(operation, ()):
+                    continue
+                try:
+                    client.ask(operation, body[:cut], checksum=0).payload()
+                except ServerError:
+                    continue
+                raise Wrong(f"operation {operation} cut at {cut} was accepted")
+        expect_usable(client, "truncated bodies")
+        expect(client.partitions(stream, topic)[0][3] == 0, "a truncated batch was stored")
+
+
+@case
+def bodies_random(ctx):
+    """Random bytes, and valid bodies with random changes, for each command."""
+    with ctx.login() as client:
+        stream = client.create_stream("random")
+        topic = client.create_topic(stream, "t", 1)
+        target = identifier(stream) + identifier(topic)
+        shapes = [
+            target,
+            client.poll_body(stream, topic, 0, 0, 10),
+            identifier(stream) + struct.pack("<I", 1) + str8("x") + g.option("segment_size", 1 << 20),
+            send_body(stream, topic, 0, build_batch([b"abc", b"defg"], ORIGIN)),
+        ]
+        for operation, code in [(g.OP_READ, code) for code in READS] + [(operation, 0) for operation in WRITES]:
+            for turn in range(24):
+                if turn < 8:
+                    body = ctx.rng.randbytes(ctx.rng.choice((0, 1, 2, 5, 17, 100, 400, 3000)))
+                else:
+                    body = bytearray(ctx.rng.choice(shapes))
+                    for _ in range(ctx.rng.randint(1, 4)):
+                        # Not the first eight bytes: those could turn into somebody else's stream.
+                        at = ctx.rng.randrange(8, len(body))
+                        body[at] = ctx.rng.choice((0, 1, 0x7F, 0xFF, ctx.rng.randrange(256)))
+                    body = bytes(body)
+                try:
+                    client.ask(operation, body, code, checksum=0)
+                except (OSError, ValueError) as error:
+                    raise Wrong(f"operation {operation} code {code} body {body[:200].hex()}: {error}") from None
+        expect_usable(client, "random bodies")
+
+
+@case
+def batches_invalid(ctx):
+    with ctx.login() as client:
+        stream = client.create_stream("batches")
+        topic = client.create_topic(stream, "t", 1)
+        good = build_batch([b"one", b"two", b"three" * 100], ORIGIN)
+
+        def refused(what, codes, change=None, batch=good, count=None):
+            data = bytearray(batch.data)
+            if change is not None:
+                change(data)
+            body = send_body(stream, topic, 0, g.Batch(bytes(data), batch.checksums), count)
+            reply = client.ask(g.OP_SEND_MESSAGES, body)
+            expect_reply(reply, what, status=codes)
+
+        def put(form, at, value):
+            return lambda data: struct.pack_into(form, data, at, value)
+
+        def flip(at):
+            return lambda data: data.__setitem__(at, data[at] ^ 1)
+
+        refused("wrong frame checksum", (4027,), flip(256))
+        refused("changed payload", (4027,), flip(256 + 48))
+        refused("wrong batch checksum", (4039,), flip(40))
+        for count in (0, 2, 4, 0xFFFFFFFF):
+            refused(f"count {count} in the request", (3,), count=count)
+            refused(f"count {count} in the batch", (3,), put("<I", 48, count))
+            refused(f"count {count} in both", (3, 4039), put("<I", 48, count), count=count)
+        for length in (0, 255, 256, len(good.data) - 1, len(good.data) + 1, 1 << 63):
+            refused(f"length {length}", (3,), put("<Q", 32, length))
+        for at in (52, 100, 255):
+            refused(f"reserved byte {at}", (3, 4101), flip(at))
+        refused("reserved bytes of a frame", (3, 4027, 4101), flip(256 + 40))
+        for size in (0, 4, 0x7FFFFFFF, 0xFFFFFFFF):
+            refused(f"payload length {size}", (3, 4027), put("<I", 256 + 36, size))
+            refused(f"header length {size}", (3, 4027), put("<I", 256 + 32, size or 9))
+        refused("index of a message", (3, 4027), put("<I", 256 + 24, 7))
+        refused("bytes behind the batch", (3,), lambda data: data.extend(b"x"))
+        refused("no frames", (3,), batch=build_batch([], ORIGIN), count=0)
+        for place in ((stream, topic, 1), (stream, topic, 0xFFFFFFFF), (stream, 9, 0), (4000, 0, 0)):
+            reply = client.ask(g.OP_SEND_MESSAGES, send_body(*place, good))
+            expect_reply(reply, f"a batch for {place}", status=20)
+        expect(client.partitions(stream, topic)[0][3] == 0, "an invalid batch was stored")
+        expect(client.send(stream, topic, 0, good) == 0, "the good batch does not start at 0")
+
+
+@case
+def commands_out_of_order(ctx):
+    """Right frames at the wrong time, and for things that are not there."""
+    with ctx.login() as client:
+        stream = client.create_stream("order")
+        topic = client.create_topic(stream, "t", 1)
+        expect_error(1009, "delete of an unknown stream", client.call, g.OP_DELETE_STREAM, identifier("nothing"))
+        expect_error(2010, "delete of an unknown topic", client.delete_topic, stream, 77)
+        expect_error(1012, "a stream twice", client.create_stream, "order")
+        expect_error(2013, "a topic twice", client.create_topic, stream, "t", 1)
+        expect_error(2015, "too many partitions", client.create_topic, stream, "u", 1001)
+        expect_error(4041, "an unknown option", lambda: client.create_topic(stream, "u", 1, nonsense=1))
+        expect_error(4042, "a bad segment size", lambda: client.create_topic(stream, "u", 1, segment_size=1000))
+        expect_error(4100, "an offset of an empty partition", client.store_offset, stream, topic, 0, 1, 0)
+        expect_error(1009, "poll of an unknown stream", client.poll, 4000, 0, 0, 0, 1)
+        expect_error(3007, "poll of an unknown partition", client.poll, stream, topic, 5, 0, 1)
+        expect_error(5, "flush", client.read, 102, identifier(stream) + identifier(topic) + bytes(5))
+        client.send(stream, topic, 0, build_batch([b"x"], ORIGIN))
+        expect_error(4100, "an offset behind the end", client.store_offset, stream, topic, 0, 1, 1)
+        for offset in (1, 1 << 40, (1 << 64) - 1):
+            expect(client.poll(stream, topic, 0, offset, 10).messages == [], f"poll at {offset} found something")
+        expect(client.poll(stream, topic, 0, 0, 0).messages == [], "poll of nothing found something")
+        expect(len(client.poll(stream, topic, 0, 0, 0xFFFFFFFF).messages) == 1, "poll of everything")
+        client.delete_topic(stream, topic)
+        expect_error(2010, "poll of a deleted topic", client.poll, stream, topic, 0, 0, 1)
+        expect_error(20, "send to a deleted topic", client.send, stream, topic, 0, build_batch([b"x"], ORIGIN))
+
+
+# ---- load of the unkind sort ---------------------------------------------------------------------
+
+
+@case
+def pipelined(ctx):
+    """Many requests in flight on one connection are answered in their order."""
+    with ctx.login() as client:
+        stream = client.create_stream("pipelined")
+        topics = [client.create_topic(stream, f"t{number}", 4) for number in range(4)]
+        asked, data, sent = [], [], {}
+        for number in range(600):
+            draw = ctx.rng.random()
+            place = (ctx.rng.choice(topics), ctx.rng.randrange(4))
+            if draw < 0.5:
+                size = ctx.rng.choice((20, 300, 70_000)) if number % 20 == 0 else 50
+                batch = build_batch([bytes(size)] * ctx.rng.randint(1, 3), ORIGIN)
+                asked.append((g.OP_SEND_MESSAGES, client.request, place, sent.get(place, 0)))
+                sent[place] = sent.get(place, 0) + len(batch.checksums)
+                data.append(client.frame(g.OP_SEND_MESSAGES, send_body(stream, *place, batch)))
+            elif draw < 0.75:
+                asked.append((g.OP_READ, client.request, place, None))
+                body = client.poll_body(stream, *place, 0, 5)
+                data.append(client.frame(g.OP_READ, body, g.POLL_MESSAGES))
+            elif draw < 0.8:
+                asked.append((139, client.request, place, None))
+                data.append(client.frame(139, identifier(stream) + identifier(place[0]) + str8(f"g{number}")))
+            else:
+                asked.append((g.OP_READ, client.request, None, None))
+                data.append(client.frame(g.OP_READ, code=g.PING))
+        writer = threading.Thread(target=client.send_raw, args=(b"".join(data),), daemon=True)
+        writer.start()
+        for number, (operation, request, place, base) in enumerate(asked):
+            reply = client.take()
+            what = f"answer {number} of {len(asked)}"
+            expect_reply(reply, what, status=0)
+            expect(reply.operation == operation, f"{what}: operation {reply.operation}, not {operation}")
+            expect(reply.request == request, f"{what}: request {reply.request}, not {request}")
+            if base is not None:
+                confirmed = struct.unpack_from("<IIIIQ", reply.body)
+                expect(confirmed[2:] == (*place, base), f"{what}: confirmed {confirmed[2:]}, not {(*place, base)}")
+        writer.join()
+
+
+@case
+def readers_that_do_not_read(ctx):
+    """Connections which ask for megabytes and take none; others work on, and the data is right when taken."""
+    with ctx.login() as client:
+        stream = client.create_stream("slow")
+        topic = client.create_topic(stream, "t", 1)
+        for _ in range(8):
+            client.send(stream, topic, 0, build_batch([bytes(60_000)] * 8, ORIGIN))
+        body = client.poll_body(stream, topic, 0, 0, 64)
+        slow = [ctx.login(receive_buffer=4096) for _ in range(8)]
+        for reader in slow:
+            reader.send_raw(b"".join(reader.frame(g.OP_READ, body, g.POLL_MESSAGES) for _ in range(30)))
+        for _ in range(5):
+            ctx.well_behaved.check()
+            time.sleep(0.2)
+        began = time.monotonic()
+        client.send(stream, topic, 0, build_batch([b"x"], ORIGIN))
+        expect(time.monotonic() - began < 10, "a send waits for readers that do not read")
+        for _ in range(30):  # the first one reads in the end
+            expect(len(g.parse_poll(slow[0].take().payload(), False).messages) == 64, "a slow reader's reply")
+        for number, reader in enumerate(slow):
+            if number % 2:
+                reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            reader.close()
+        expect_usable(client, "slow readers")
+
+
+@case
+def connections_that_come_and_go(ctx):
+    for number in range(300):
+        client = ctx.connect()
+        if number % 3 == 0:
+            client.send_raw(client.frame(g.OP_READ, code=g.PING))
+        if number % 3 == 1:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    with ctx.login() as client:
+        expect_usable(client, "many short connections")
+
+
+# ---- servers of their own ------------------------------------------------------------------------
+
+
+@case
+def second_server_on_the_same_directory(ctx):
+    """Refuses with one line and leaves the first one alone."""
+    began = time.monotonic()
+    second = subprocess.run(
+        [ctx.server.binary, "--with-default-root-credentials"],
+        env=ctx.server.environment,
+        cwd=ctx.work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=40,
+        text=True,
+        check=False,
+    )
+    took = time.monotonic() - began
+    lines = second.stderr.strip().splitlines()
+    expect(second.returncode == 1, f"status {second.returncode}: {second.stderr[-500:]}")
+    expect(len(lines) == 1, f"{len(lines)} lines on stderr: {second.stderr[-500:]}")
+    expect(str(ctx.server.path) in lines[0], f"the directory is not named: {lines[0]}")
+    expect(took < 20, f"took {took:.0f} s")
+
+
+@case
+def descriptors_run_out(ctx):
+    """`ulimit -n 128`: refused connections end or wait; what is open works; closing helps."""
+    server = ctx.another_server(
+        ctx.work / "descriptors", limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+    )
+    server.start()
+    try:
+        with Client(server.address).login() as first:
+            stream = first.create_stream("s")
+            topic = first.create_topic(stream, "t", 2)
+            crowd, refused = [], False
+            for _ in range(200):
+                try:
+                    client = Client(server.address, timeout=5)
+                    crowd.append(client)
+                    client.ping()
+                except OSError:
+                    refused = True
+                    break
+            expect(refused, "200 connections with 128 descriptors")
+            batch, codes = build_batch([b"x" * 100], ORIGIN), []
+            first.ping()
+            for number in range(20):  # these need files: done or refused with a code, never a hang
+                try:
+                    first.create_topic(stream, f"t{number}", 1)
+                    first.send(stream, f"t{number}", 0, batch)
+                except ServerError as error:
+                    codes.append(error.code)
+            server.check_alive()
+            for client in crowd:
+                client.close()
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    with Client(server.address, timeout=15).login() as client:
+                        base = client.send(stream, topic, 0, batch)
+                        polled = client.poll(stream, topic, 0, base, 1)
+                        expect(polled.messages[0][1] == batch.checksums[0], "another message came back")
+                        break
+                except (OSError, ServerError) as error:
+                    expect(time.monotonic() < deadline, f"after closing the others: {error}")
+                    time.sleep(0.2)
+            first.send(stream, topic, 1, batch)
+            print(f"   {len(crowd)} connections until refused; {len(codes)} of 20 topics refused with {set(codes)}")
+        server.stop()
+    finally:
+        server.end()
+
+
+def fill(client, stream, topic, batch, most):
+    """Sends until refused twice; the confirmed offsets and the last error."""
+    bases, error = [], None
+    for _ in range(most):
+        try:
+            reply = client.call(g.OP_SEND_MESSAGES, send_body(stream, topic, 0, batch), attempts=5)
+            bases.append(struct.unpack_from("<Q", reply, 16)[0])
+            error = None
+        except ServerError as refused:
+            if error is not None:
+                return bases, refused.code
+            error = refused
+    raise Wrong(f"{most} batches of {len(batch.data)} bytes were accepted")
+
+
+def read_all(client, stream, topic, bases, batch):
+    found, at = {}, 0
+    while True:
+        polled = client.poll(stream, topic, 0, at, 200)
+        if not polled.messages:
+            break
+        found |= {offset: checksum for offset, checksum, _ in polled.messages}
+        at = polled.messages[-1][0] + 1
+    for base in bases:
+        got = [found.get(base + index) for index in range(len(batch.checksums))]
+        expect(got == batch.checksums, f"the confirmed batch at {base} is not readable ({at} messages in the log)")
+
+
+@case
+def disk_full(ctx):
+    """64 MiB of disk: refusals are typed, reads go on, deleting helps at once, a full disk boots."""
+    if os.geteuid() != 0:
+        raise Skip("mounting needs root")
+    mount = ctx.work / "small"
+    mount.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "galgo-test", str(mount)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        raise Skip(f"no mount: {mounted.stderr.strip()}")
+    server = ctx.another_server(mount / "data")
+    server.log_path = ctx.work / "small.log"
+    batch = build_batch([ctx.rng.randbytes(8000) for _ in range(16)], ORIGIN)
+    most = 2 * (64 << 20) // len(batch.data)
+    try:
+        server.start()
+        with Client(server.address).login() as client:
+            stream = client.create_stream("s")
+            for name in ("a", "b"):
+                client.create_topic(stream, name, 1, segment_size=1 << 20)
+            small = build_batch([b"small"], ORIGIN)
+            expect(client.send(stream, "b", 0, small) == 0, "the first message")
+            bases, code = fill(client, stream, "a", batch, most)
+            server.check_alive()
+            expect(len(bases) * len(batch.data) > 8 << 20, f"refused after {len(bases)} batches, error {code}")
+            read_all(client, stream, "a", bases, batch)
+            read_all(client, stream, "b", [0], small)
+            print(f"   {len(bases)} batches of {len(batch.data)} bytes until error {code}")
+        server.kill()
+        server.start()
+        with Client(server.address).login() as client:
+            read_all(client, stream, "a", bases, batch)
+            client.delete_topic(stream, "a")
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    base = client.send(stream, "b", 0, batch)
+                    break
+                except ServerError as error:
+                    expect(time.monotonic() < deadline, f"20 s after the delete: error {error.code}")
+                    time.sleep(0.2)
+            client.create_topic(stream, "c", 1, segment_size=1 << 20)
+            bases, code = fill(client, stream, "c", batch, most)
+            client.delete_topic(stream, "c")
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    again = client.send(stream, "b", 0, batch)
+                    break
+                except ServerError as error:
+                    expect(time.monotonic() < deadline, f"20 s after the second delete: error {error.code}")
+                    time.sleep(0.2)
+            read_all(client, stream, "b", [base, again], batch)
+        server.stop()
+    finally:
+        server.end()
+        subprocess.run(["umount", "-l", str(mount)], check=False)
+
+
+# ---- the runner ----------------------------------------------------------------------------------
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="bad input against the real server")
+    parser.error = lambda message: (print(f"bad_input_test: {message}", file=sys.stderr), sys.exit(1))
+    parser.add_argument("--server", required=True, help="the galgo-server binary")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--work", type=Path, default=None, help="folder for data and logs; default: temporary")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(c.__name__ for c in CASES))
+    arguments = parser.parse_args()
+    if not os.access(arguments.server, os.X_OK):
+        parser.error(f"no server at {arguments.server}. Run: ./x build")
+    known = {function.__name__: function for function in CASES}
+    for name in arguments.cases:
+        if name not in known:
+            parser.error(f"no case {name}")
+    arguments.cases = [known[name] for name in arguments.cases] or CASES
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.work is not None:
+        arguments.work.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="galgo-input.", dir=arguments.work))
+    ctx = Context(arguments, work)
+    again = f"python3 tests/crash/bad_input_test.py --server {arguments.server} --seed {arguments.seed}"
+    passed, failed, status = 0, [], 0
+    try:
+        ctx.start()
+        for function in arguments.cases:
+            began = time.monotonic()
+            ctx.rng = random.Random(f"{arguments.seed}/{function.__name__}")
+            try:
+                function(ctx)
+                ctx.check()
+                print(f"ok   {function.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
+                passed += 1
+            except Skip as reason:
+                print(f"skip {function.__name__}: {reason}", flush=True)
+            except ServerFailure as failure:
+                failed.append(function.__name__)
+                status = 100
+                print(f"FAIL {function.__name__}: {failure}", flush=True)
+            except (Wrong, ServerError, ValueError, OSError) as fault:
+                failed.append(function.__name__)
+                status = status or 102
+                print(f"FAIL {function.__name__}: {type(fault).__name__}: {fault}", flush=True)
+            if not ctx.server.alive():
+                raise ServerFailure("the server is gone")
+        ctx.well_behaved.ending = True
+        ctx.well_behaved.join(30)
+        ctx.server.stop()
+        report = ctx.server.sanitizer_report()
+        if report:
+            raise ServerFailure("sanitizer report at the end:\n" + report)
+    except ServerFailure as failure:
+        print(f"FAIL {failure}")
+        failed.append("the server")
+        status = 100
+    finally:
+        for server in ctx.servers:
+            server.end()
+    if failed:
+        print(f"---- last lines of the server\n{ctx.server.log_tail()}\n----")
+        print(f"kept: {work}\nagain: {again} {' '.join(name for name in failed if name != 'the server')}")
+    else:
+        shutil.rmtree(work)
+    print(f"bad input: {passed} passed, {len(failed)} failed")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
