@@ -30,6 +30,7 @@ using ViewNumber = StrongId<struct ViewNumberTag, std::uint32_t>;
 
 /// Random number of a client instance as it stands in frame headers; never 0 for a real client.
 using ClientId = StrongId<struct ClientIdTag, u128>;
+static_assert(sizeof(ClientId) == 16 && alignof(ClientId) == 8);
 /// Epoch of a client id: metadata op of its Register; 0 = none.
 using SessionId = StrongId<struct SessionIdTag, std::uint64_t>;
 /// Request number of a client within its session, from 1.

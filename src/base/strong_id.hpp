@@ -4,9 +4,26 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 namespace galgo {
+
+namespace detail {
+
+/// How an id is stored: never with more than the alignment of a u64. clang 19 keeps a trivially
+/// copyable by-value parameter of a coroutine at 8-byte alignment in the frame, and reads it with
+/// instructions that fault below its own alignment of 16 (seen with std::optional of a struct).
+template <class T, bool kWide = (alignof(T) > alignof(std::uint64_t))>
+struct StoredId {
+    using Type = T;
+};
+template <class T>
+struct StoredId<T, true> {
+    using Type [[gnu::aligned(8)]] = T;
+};
+
+}  // namespace detail
 
 template <class Tag, class T>
 class StrongId {
@@ -26,7 +43,7 @@ class StrongId {
     constexpr auto operator<=>(const StrongId&) const noexcept = default;
 
  private:
-    T value_{};
+    typename detail::StoredId<T>::Type value_{};
 };
 
 }  // namespace galgo
