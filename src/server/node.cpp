@@ -104,7 +104,9 @@ bool Node::open_data_directory() {
     std::expected<storage::DataDirectory, std::string> opened =
         storage::DataDirectory::open({.path = data_path_, .fresh = options_.fresh});
     if (!opened.has_value()) {
-        return refuse(opened.error());
+        // One line: the log has no file yet and would say the same on the same terminal.
+        std::fprintf(stderr, "galgo-server: %s\n", opened.error().c_str());
+        return false;
     }
     directory_.emplace(*std::move(opened));
     return true;

@@ -19,6 +19,8 @@ constexpr std::uint32_t kModeBits = 0600;
 constexpr std::size_t kWindowBytes = 1 * kMiB;
 /// Bytes of one group commit; what is left waits for the next.
 constexpr std::size_t kGroupBytesMax = 8 * kMiB;
+/// Allocated ahead in one piece: a thousand entries and more. The next piece when half is used.
+constexpr std::uint64_t kReserveBytes = 512 * kKiB;
 
 std::string parent_of(const std::string& path) {
     const std::size_t slash = path.rfind('/');
@@ -58,7 +60,21 @@ Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBacke
         (void)co_await runtime::close(io, wal->file_);
         co_return std::unexpected(std::move(replayed.error()));
     }
+    co_await wal->reserve();
     co_return wal;
+}
+
+/// Without room on the disk, or where the file system cannot do it, appends find out for themselves.
+Task<void> Wal::reserve() {
+    if (reserved_end_ >= size_bytes_ + kReserveBytes / 2) {
+        co_return;
+    }
+    const std::uint64_t position = size_bytes_;
+    const int result = co_await runtime::io_await(
+        [&](runtime::IoOp& op) { io_.allocate(op, file_, position, kReserveBytes); });
+    if (result >= 0) {
+        reserved_end_ = position + kReserveBytes;
+    }
 }
 
 Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
@@ -233,6 +249,7 @@ Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
         observe::log_error("storage", "write to the metadata log failed",
                            {{"path", path_}, {"errno", written.error().os_errno}});
         const Status back = co_await runtime::truncate(io_, file_, size_bytes_);
+        reserved_end_ = size_bytes_;  // cutting may have given it back
         if (!back.has_value()) {
             poisoned_ = written.error();
         }
@@ -248,6 +265,7 @@ Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
     }
     size_bytes_ += group.size();
     ++sync_count_;
+    co_await reserve();
     co_return Status{};
 }
 
@@ -273,6 +291,8 @@ Task<Status> Wal::replace(std::vector<std::byte> entries) {
     }
     const runtime::FileHandle old = std::exchange(file_, file);
     size_bytes_ = entries.size();
+    reserved_end_ = 0;
+    co_await reserve();
     (void)co_await runtime::close(io_, old);
     const std::string parent = parent_of(path_);
     const Status synced = co_await runtime::sync_directory(io_, parent);

@@ -6,6 +6,9 @@
 // bytes are kept in `journal.wal.torn-{n}`. Damage with a valid entry behind it is not: opening refuses and
 // names the position, because dropping entries would undo acknowledged changes.
 //
+// Room for the next changes is allocated ahead of the end, so that a full disk can be cleaned up through the
+// server itself (deleting a topic is an entry too).
+//
 // Errors: after a failed write (a full disk) the file is cut back and the next append tries again; after a failed
 // sync, or when the cut fails, every append fails until a restart. Shard 0. docs/formats/wal.md
 #pragma once
@@ -70,6 +73,7 @@ class Wal : public coro::Anchored {
     coro::Task<Result<bool>> valid_entry_behind(std::uint64_t position, std::uint64_t file_bytes);
     coro::Task<Status> cut(std::uint64_t position, std::uint64_t file_bytes);
     static coro::Task<void> commit(coro::Anchor<Wal> wal);
+    coro::Task<void> reserve();
     coro::Task<Status> write_group(const std::vector<std::byte>& group);
     void enqueue(AppendAwaiter& entry);
 
@@ -78,6 +82,7 @@ class Wal : public coro::Anchored {
     std::string path_;
     runtime::FileHandle file_ = runtime::kNoFile;
     std::uint64_t size_bytes_ = 0;
+    std::uint64_t reserved_end_ = 0;  ///< the file's blocks reach so far; never below size_bytes_
     std::uint64_t sync_count_ = 0;
     std::uint64_t cut_bytes_ = 0;
     bool committing_ = false;
