@@ -247,7 +247,7 @@ class Judge:
         at, found, twice = begin, set(), set()
         while end is None or at < end:
             try:
-                polled = client.poll(*partition.key, at, POLL_COUNT)
+                polled = client.poll(*partition.key, at, POLL_COUNT if end is None else end - at)
             except (ServerError, ValueError) as error:
                 self.note(f"{partition}: poll at {at}: {error}")
                 break
