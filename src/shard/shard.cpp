@@ -1,6 +1,7 @@
 #include "shard/shard.hpp"
 
 #include "observe/log.hpp"
+#include "storage/trash.hpp"
 #include "wire/placement.hpp"
 
 namespace galgo::shard {
@@ -12,6 +13,8 @@ namespace {
 
 constexpr std::size_t kReplySlotCount = 8192;
 constexpr std::uint64_t kHousekeepingNs = kSecond;
+/// Files, or pieces of 32 MiB of large ones, deleted at a time.
+constexpr std::size_t kTrashStepsMax = 256;
 
 storage::JournalOptions journal_options(const Process& process, ShardIndex self) {
     return {.directory = process.data_path + "/state",
@@ -90,6 +93,11 @@ Task<Status> Shard::start() {
 Task<void> Shard::housekeep(Anchor<Shard> shard) {
     while (co_await shard->housekeeping_.sleep_for(kHousekeepingNs)) {
         co_await shard->table_.checkpoint();
+        if (shard->plane_ != nullptr) {  // one shard for all: segments that were dropped give back their room
+            const Result<bool> emptied = co_await storage::empty_trash(
+                shard->loop_.io(), shard->loop_.ready(), shard->process_.data_path + "/trash", kTrashStepsMax);
+            static_cast<void>(emptied);  // what is left is tried again in a second
+        }
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
                             .open_partitions = shard->table_.open_count()};
