@@ -1,6 +1,7 @@
 #include "crypto/hash.hpp"
 
 #include <bit>
+#include <cstring>
 
 #include "crypto/detail/xxh3_kernels.hpp"
 
@@ -47,12 +48,21 @@ std::uint64_t xxh3_64(ConstBytes bytes) noexcept {
     return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+Xxh3Stream::Xxh3Stream(const Xxh3Stream& other) noexcept {
+    std::memcpy(state(), other.state(), kStateSize);
+}
+
+Xxh3Stream& Xxh3Stream::operator=(const Xxh3Stream& other) noexcept {
+    std::memmove(state(), other.state(), kStateSize);
+    return *this;
+}
+
 void Xxh3Stream::reset() noexcept {
-    static_assert(sizeof(XXH3_state_t) == sizeof(state_));
-    static_assert(alignof(XXH3_state_t) == 64);
+    static_assert(sizeof(XXH3_state_t) == kStateSize);
+    static_assert(alignof(XXH3_state_t) == kStateAlignment);
     // Not XXH3_createState: that one allocates. The library asks for a zero seed in a fresh state.
-    XXH3_INITSTATE(state_of(state_));
-    (void)XXH3_64bits_reset(state_of(state_));
+    XXH3_INITSTATE(state_of(state()));
+    (void)XXH3_64bits_reset(state_of(state()));
 }
 
 void Xxh3Stream::update(ConstBytes bytes) noexcept {
@@ -60,14 +70,14 @@ void Xxh3Stream::update(ConstBytes bytes) noexcept {
         return;
     }
     if (has_avx2()) {
-        internal::xxh3_update_avx2(state_, bytes.data(), bytes.size());
+        internal::xxh3_update_avx2(state(), bytes.data(), bytes.size());
     } else {
-        internal::xxh3_update_baseline(state_, bytes.data(), bytes.size());
+        internal::xxh3_update_baseline(state(), bytes.data(), bytes.size());
     }
 }
 
 std::uint64_t Xxh3Stream::digest() const noexcept {
-    return XXH3_64bits_digest(reinterpret_cast<const XXH3_state_t*>(state_));
+    return XXH3_64bits_digest(reinterpret_cast<const XXH3_state_t*>(state()));
 }
 
 std::uint32_t xxh32(ConstBytes bytes) noexcept {

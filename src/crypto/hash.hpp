@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/bytes.hpp"
 
@@ -16,17 +17,34 @@ namespace galgo::crypto {
 [[nodiscard]] std::uint64_t xxh3_64(ConstBytes bytes) noexcept;
 
 /// XXH3-64 of bytes that come in pieces (or are hashed in slices, yielding in between): the digest
-/// equals xxh3_64 of all of them in a row. About 600 bytes; copyable at any point.
+/// equals xxh3_64 of all of them in a row. About 600 bytes; copyable at any point. The library
+/// wants its state on a cache line, but a type that asks for more than new gives is not safe in a
+/// coroutine (the frame does not keep the promise): so the state is aligned within its storage, at
+/// run time.
 class Xxh3Stream {
  public:
     Xxh3Stream() noexcept { reset(); }
+    Xxh3Stream(const Xxh3Stream& other) noexcept;
+    Xxh3Stream& operator=(const Xxh3Stream& other) noexcept;
+    ~Xxh3Stream() = default;
     void reset() noexcept;
     void update(ConstBytes bytes) noexcept;
     /// Digest of what came so far; more may follow.
     [[nodiscard]] std::uint64_t digest() const noexcept;
 
  private:
-    alignas(64) std::byte state_[576];  ///< XXH3_state_t, which only hash.cpp knows
+    static constexpr std::size_t kStateSize = 576;  ///< XXH3_state_t, which only hash.cpp knows
+    static constexpr std::size_t kStateAlignment = 64;
+
+    [[nodiscard]] const std::byte* state() const noexcept {
+        const auto address = reinterpret_cast<std::uintptr_t>(storage_);
+        return storage_ + (-address & (kStateAlignment - 1));
+    }
+    [[nodiscard]] std::byte* state() noexcept {
+        return const_cast<std::byte*>(std::as_const(*this).state());
+    }
+
+    alignas(8) std::byte storage_[kStateSize + kStateAlignment - 8];
 };
 
 /// XXH32 of `bytes`, seed 0.
