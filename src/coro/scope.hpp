@@ -98,6 +98,8 @@ class Scope {
         static_assert((!std::is_reference_v<Params> && ...), "parameters of a spawned function are values");
         static_assert((detail::kMayOutlive<std::decay_t<Args>> && ...),
                       "pointers and views would dangle: pass a value, a BufRef or an Anchor");
+        static_assert(((alignof(Params) <= 8 || !std::is_trivially_copyable_v<Params>) && ...),
+                      "clang 19 misplaces such a parameter in the frame, see base/strong_id.hpp");
         GALGO_CHECK(!closed_);
         ++inside_;
         run(this, fn, std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...));

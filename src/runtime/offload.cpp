@@ -26,8 +26,9 @@ OffloadJob* take_all(std::atomic<OffloadJob*>& stack) noexcept {
 
 }  // namespace
 
-OffloadQueue::OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max)
-    : shards_(shard_count), jobs_max_(jobs_max) {}
+OffloadQueue::OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max,
+                           UniqueFunction<void(ShardIndex)> wake)
+    : shards_(shard_count), jobs_max_(jobs_max), wake_(std::move(wake)) {}
 
 OffloadQueue::~OffloadQueue() {
     GALGO_CHECK(submitted_.load() == nullptr);
@@ -40,7 +41,6 @@ bool OffloadQueue::try_submit(OffloadJob& job) noexcept {
         return false;
     }
     job.home = this_shard();
-    ++shards_[job.home.value()].outstanding;
     push(submitted_, job);
     signal_.fetch_add(1, std::memory_order_release);
     signal_.notify_one();
@@ -55,16 +55,11 @@ bool OffloadQueue::collect() noexcept {
     OffloadJob* job = take_all(shard.finished);
     while (job != nullptr) {
         OffloadJob* next = job->next;
-        --shard.outstanding;
         job_count_.fetch_sub(1, std::memory_order_relaxed);
         job->done(*job);
         job = next;
     }
     return true;
-}
-
-bool OffloadQueue::has_outstanding() const noexcept {
-    return shards_[this_shard().value()].outstanding != 0;
 }
 
 void OffloadQueue::run_worker() noexcept {
@@ -83,6 +78,7 @@ void OffloadQueue::run_worker() noexcept {
             const ShardIndex home = job->home;
             job->run(*job);
             push(shards_[home.value()].finished, *job);
+            wake_(home);
             job = next;
         }
     }

@@ -3,8 +3,8 @@
 //
 // Shards push and collect; the offload thread runs run_worker(). Lock-free stacks both ways, so a shard
 // never waits. Bounded by `jobs_max`: when full, submit refuses and the caller answers with a typed,
-// retryable error. A shard with jobs outstanding polls collect() each turn and must not sleep longer
-// than a millisecond (has_outstanding()).
+// retryable error. The offload thread wakes the home shard of a finished job; the shard finds it by
+// collect() in its next turn.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,7 @@
 #include "base/check.hpp"
 #include "base/error.hpp"
 #include "base/this_shard.hpp"
+#include "base/unique_function.hpp"
 
 namespace galgo::runtime {
 
@@ -29,7 +30,9 @@ struct OffloadJob {
 
 class OffloadQueue {
  public:
-    OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max);
+    /// `wake(shard)` ends the sleep of a shard's loop; called on the offload thread.
+    OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max,
+                 UniqueFunction<void(ShardIndex)> wake);
     OffloadQueue(const OffloadQueue&) = delete;
     OffloadQueue& operator=(const OffloadQueue&) = delete;
     ~OffloadQueue();
@@ -38,7 +41,6 @@ class OffloadQueue {
     [[nodiscard]] bool try_submit(OffloadJob& job) noexcept;
     /// From a shard, once a turn: calls `done` of its finished jobs; true when there were any.
     bool collect() noexcept;
-    [[nodiscard]] bool has_outstanding() const noexcept;
 
     /// The body of the offload thread; returns after stop(), when all submitted jobs have run.
     void run_worker() noexcept;
@@ -47,11 +49,11 @@ class OffloadQueue {
  private:
     struct alignas(64) PerShard {
         std::atomic<OffloadJob*> finished{nullptr};
-        std::uint32_t outstanding = 0;  ///< the shard's own
     };
 
     std::vector<PerShard> shards_;
     std::uint32_t jobs_max_;
+    UniqueFunction<void(ShardIndex)> wake_;
     std::atomic<std::uint32_t> job_count_{0};
     std::atomic<OffloadJob*> submitted_{nullptr};
     std::atomic<std::uint32_t> signal_{0};

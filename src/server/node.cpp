@@ -171,8 +171,9 @@ bool Node::open_rings() {
     mesh_ = std::make_unique<shard::ShardMesh>(runtime::MeshOptions{
         .shard_count = cpus_.size(),
         .lane_capacity = static_cast<std::size_t>(config_.system.sharding.inbox_capacity)});
-    offload_ = std::make_unique<runtime::OffloadQueue>(static_cast<std::uint16_t>(cpus_.size()),
-                                                       kOffloadJobsMax);
+    offload_ = std::make_unique<runtime::OffloadQueue>(
+        static_cast<std::uint16_t>(cpus_.size()), kOffloadJobsMax,
+        [rings = rings_.get()](ShardIndex shard) { rings->wake(shard); });
     return true;
 }
 

@@ -121,11 +121,12 @@ Task<bool> Node::ensure_root(shard::MetadataPlane& plane) {
     } else {
         password = crypto::random_alphanumeric(kGeneratedPasswordSize);
     }
-    const Result<std::string> hash = crypto::hash_password(password);
-    if (!hash.has_value()) {
-        co_return refuse("the root password cannot be hashed: " + to_string(hash.error()));
+    const Result<Result<std::string>> hash = co_await runtime::offload(
+        *offload_, [&password] { return crypto::hash_password(password); });
+    if (!hash.has_value() || !hash->has_value()) {
+        co_return refuse("the root password cannot be hashed");
     }
-    const Status created = co_await plane.propose_own(metadata::make_create_root(name, *hash));
+    const Status created = co_await plane.propose_own(metadata::make_create_root(name, **hash));
     if (!created.has_value()) {
         co_return refuse("root cannot be created: " + to_string(created.error()));
     }

