@@ -1,7 +1,7 @@
 """Connection, streams, topics, partitions and users."""
 
 import pytest
-from apache_iggy import Durability, IggyExpiry, MaxTopicSize, UserStatus
+from apache_iggy import Durability, IggyExpiry, MaxTopicSize
 
 
 async def test_ping_needs_no_login(connect):
