@@ -41,8 +41,10 @@ SHARDS = 2
 SEGMENT_SIZE = 1 << 20
 POLL_COUNT = 1000
 SECONDS_ROUND_MAX = 90  # until the messages of a round are acknowledged
+SECONDS_ANSWER_MAX = 80  # of one request; a sync on a busy disk takes its time
 RECOVERY_KILL_EVERY = 5  # one restart in so many is killed as well
 CONSUMERS = 4
+PAUSE_BEYOND_SHARE = 0.01  # seconds between sends once a producer alone has sent what the round needs
 CONTEXT = multiprocessing.get_context("fork")
 NOISE = random.Random(0).randbytes(1 << 20)
 
@@ -101,21 +103,27 @@ def make_batch(rng, next_id):
     return build_batch(payloads, 1_700_000_000_000_000 + next_id, next_id)
 
 
-def produce(address, outbox, index, partition, seed, round_number):
+def produce(address, outbox, index, partition, seed, round_number, enough):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rng = random.Random(f"{seed}/{round_number}/{index}")
     next_id = (round_number << 40 | index << 36) + 1
     stream, topic, number = partition
+    sent = 0
     try:
-        with Client(address) as client:
+        with Client(address, SECONDS_ANSWER_MAX) as client:
             client.login()
             while True:
+                if sent >= enough:  # another one is slow: a persisted topic on a busy disk
+                    time.sleep(PAUSE_BEYOND_SHARE)
                 batch = make_batch(rng, next_id)
+                sent += len(batch.checksums)
                 next_id += len(batch.checksums)
                 base = client.send(stream, topic, number, batch)
                 if base is None:
                     raise ValueError("a batch was confirmed without its offset")
                 outbox.send(record(b"A", index, 0, base, batch.checksums))
+    except TimeoutError:
+        outbox.send(record(b"E") + f"producer of {partition}: no answer in {SECONDS_ANSWER_MAX} s".encode())
     except OSError:
         pass  # the kill
     except (ServerError, ValueError) as error:
@@ -137,7 +145,7 @@ def read_and_store(address, outbox, partitions, positions, seed, round_number):
     rng = random.Random(f"{seed}/{round_number}/reader")
     positions = list(positions)
     try:
-        with Client(address) as client:
+        with Client(address, SECONDS_ANSWER_MAX) as client:
             client.login()
             while True:
                 index = rng.randrange(len(partitions))
@@ -153,6 +161,8 @@ def read_and_store(address, outbox, partitions, positions, seed, round_number):
                 outbox.send(record(b"T", index, consumer, messages[-1][0]))
                 client.store_offset(stream, topic, number, consumer, messages[-1][0])
                 outbox.send(record(b"O", index, consumer, messages[-1][0]))
+    except TimeoutError:
+        outbox.send(record(b"E") + f"reader: no answer in {SECONDS_ANSWER_MAX} s".encode())
     except OSError:
         pass
     except (ServerError, ValueError) as error:
@@ -367,7 +377,7 @@ class Run:
         partitions = self.judge.partitions
         seed, address = self.arguments.seed, self.server.address
         jobs = [
-            (produce, (address, self.outbox, index, partition.key, seed, round_number))
+            (produce, (address, self.outbox, index, partition.key, seed, round_number, self.arguments.messages))
             for index, partition in enumerate(partitions)
         ]
         positions = [partition.checked for partition in partitions]
