@@ -95,6 +95,10 @@ TEST(Report, MedianOfEachField) {
     rows.push_back(row_of(4));
     EXPECT_DOUBLE_EQ(median(rows).seconds, 2.0);
     EXPECT_FALSE(median(rows).used.has_value());
+    for (Row& row : rows) {
+        row.used = ProcessSample{.user_seconds = row.seconds, .system_seconds = 10 / row.seconds};
+    }
+    EXPECT_DOUBLE_EQ(median(rows).used->cpu_seconds(), 6.5);
     EXPECT_THAT(ratio_line(row_of(2), row_of(1), Format::kTable), HasSubstr("throughput x0.500"));
     EXPECT_THAT(ratio_line(row_of(2), row_of(1), Format::kJson), HasSubstr(R"("p50":2.0000)"));
 }

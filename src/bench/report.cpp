@@ -123,11 +123,13 @@ Row median(std::span<const Row> rows) {
     out.p999_us = of([](const Row& r) { return r.p999_us; });
     out.max_us = of([](const Row& r) { return r.max_us; });
     if (std::ranges::all_of(rows, [](const Row& row) { return row.used.has_value(); })) {
-        out.used = ProcessSample{
-            .user_seconds = of([](const Row& r) { return r.used->user_seconds; }),
-            .system_seconds = of([](const Row& r) { return r.used->system_seconds; }),
-            .write_calls_bytes = of([](const Row& r) { return r.used->write_calls_bytes; }),
-            .storage_write_bytes = of([](const Row& r) { return r.used->storage_write_bytes; })};
+        // One round's sample: user and system time of different rounds do not add up.
+        std::vector<ProcessSample> samples;
+        for (const Row& row : rows) {
+            samples.push_back(*row.used);
+        }
+        std::ranges::sort(samples, {}, &ProcessSample::cpu_seconds);
+        out.used = samples[(samples.size() - 1) / 2];
     } else {
         out.used.reset();
     }

@@ -42,7 +42,7 @@ enum class Format : std::uint8_t { kTable, kJson };
 [[nodiscard]] std::string line(const Row& row, Format format);
 
 /// Each field the median of the field in `rows` (at least one; of two middle ones the lower), which
-/// are rounds of the same measurement.
+/// are rounds of the same measurement; `used` is that of the round with the median CPU time.
 [[nodiscard]] Row median(std::span<const Row> rows);
 
 /// How `row` stands to `base`: throughput, p50 and CPU, as factors.
