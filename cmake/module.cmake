@@ -91,7 +91,6 @@ function(add_module)
   if(alone)
     add_library(${target}_headers OBJECT EXCLUDE_FROM_ALL ${alone})
     target_link_libraries(${target}_headers PRIVATE ${target} galgo_flags)
-    target_compile_options(${target}_headers PRIVATE -fsyntax-only)
     set_property(GLOBAL APPEND PROPERTY GALGO_HEADER_TARGETS ${target}_headers)
   endif()
 
