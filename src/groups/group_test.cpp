@@ -13,7 +13,6 @@ namespace galgo::groups {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 ClientId client(std::uint32_t number) {
     return ClientId(u128{number});
