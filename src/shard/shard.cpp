@@ -127,32 +127,32 @@ void Shard::on_request(ShardIndex from, Request&& request) {
             shard.scope_.spawn(serve_append, Anchor(shard), from, std::move(c));
         }
         void operator()(PollQuery& q) {
-            shard.scope_.spawn(serve_poll, Anchor(shard), from, std::move(q));
+            shard.scope_.spawn(serve_poll, Anchor(shard), from, q);
         }
         void operator()(OffsetCommand& c) {
-            shard.scope_.spawn(serve_offset, Anchor(shard), from, std::move(c));
+            shard.scope_.spawn(serve_offset, Anchor(shard), from, c);
         }
         void operator()(MetadataCommand& c) {
             shard.scope_.spawn(serve_metadata, Anchor(shard), from, std::move(c));
         }
         void operator()(RegisterCommand& c) {
-            shard.scope_.spawn(serve_register, Anchor(shard), from, std::move(c));
+            shard.scope_.spawn(serve_register, Anchor(shard), from, c);
         }
         void operator()(EndSessionCommand& c) {
-            shard.scope_.spawn(serve_end_session, Anchor(shard), from, std::move(c));
+            shard.scope_.spawn(serve_end_session, Anchor(shard), from, c);
         }
         void operator()(AdoptConnection& c) {
             shard.connections_.adopt(c.socket, std::move(c.facts));
         }
         void operator()(RetirePartition& c) {
-            shard.scope_.spawn(serve_retire, Anchor(shard), std::move(c));
+            shard.scope_.spawn(serve_retire, Anchor(shard), c);
         }
         void operator()(ForgetGroup& c) {
-            shard.scope_.spawn(serve_forget_group, Anchor(shard), std::move(c));
+            shard.scope_.spawn(serve_forget_group, Anchor(shard), c);
         }
         void operator()(SessionEnded& c) { shard.sessions_.end(c.client, c.session); }
         void operator()(StopCommand& c) {
-            shard.scope_.spawn(serve_stop, Anchor(shard), from, std::move(c));
+            shard.scope_.spawn(serve_stop, Anchor(shard), from, c);
         }
     };
     std::visit(Visitor{*this, from}, request);
@@ -268,11 +268,13 @@ void Shard::tell(ShardIndex shard, Request&& message) {
         return;
     }
     if (!port_.try_post(shard, std::move(message))) {
+        // NOLINTNEXTLINE(bugprone-use-after-move): a refused message is untouched
         scope_.spawn(deliver, Anchor(*this), shard, std::move(message));
     }
 }
 
 Task<void> Shard::deliver(Anchor<Shard> shard, ShardIndex to, Request message) {
+    // NOLINTNEXTLINE(bugprone-use-after-move): a refused message is untouched
     while (!shard->port_.try_post(to, std::move(message))) {
         co_await shard->loop_.sleep_for(kMillisecond);
     }

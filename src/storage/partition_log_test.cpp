@@ -5,7 +5,6 @@ namespace galgo::storage {
 namespace {
 
 using runtime_sim::CrashKind;
-using runtime_sim::DiskFault;
 using runtime_sim::DiskOp;
 
 std::string log_path(std::uint64_t start) {

@@ -5,7 +5,6 @@ namespace galgo::storage {
 namespace {
 
 using coro::Task;
-using runtime_sim::CrashKind;
 using runtime_sim::DiskOp;
 using runtime_sim::TestWorld;
 
