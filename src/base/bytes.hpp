@@ -17,7 +17,8 @@
 
 namespace galgo {
 
-static_assert(std::endian::native == std::endian::little, "wire and disk formats are little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "wire and disk formats are little-endian");
 
 using ConstBytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;

@@ -1,6 +1,6 @@
-// Operating errors are values. `Result<T>` carries either a value or a 16-byte Error that names the wire
-// code a client gets, the errno that caused it, and whether a retry can help. Text is built where an
-// error is logged or sent, never on the data path.
+// Operating errors are values. `Result<T>` carries either a value or a 16-byte Error that names the
+// wire code a client gets, the errno that caused it, and whether a retry can help. Text is built
+// where an error is logged or sent, never on the data path.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct Error {
     std::int32_t os_errno = 0;  ///< positive errno, 0 when the system was not involved
     RetryClass retry = RetryClass::kNever;
     std::uint8_t reserved[3] = {};
-    std::uint32_t detail = 0;  ///< free for the module that makes the error (a line, an index, a count)
+    std::uint32_t detail =
+        0;  ///< free for the module that makes the error (a line, an index, a count)
 
     constexpr bool operator==(const Error&) const noexcept = default;
 };
@@ -36,7 +37,8 @@ using Result = std::expected<T, Error>;
 using Status = std::expected<void, Error>;
 
 /// An error of the protocol; retry class follows from the code (57 and 58 may be tried again).
-[[nodiscard]] constexpr std::unexpected<Error> fail(ErrorCode code, std::uint32_t detail = 0) noexcept {
+[[nodiscard]] constexpr std::unexpected<Error> fail(ErrorCode code,
+                                                    std::uint32_t detail = 0) noexcept {
     const bool transient =
         code == ErrorCode::kTransientNotAccepted || code == ErrorCode::kTransientNotCommitted;
     return std::unexpected(Error{.code = code,
@@ -45,8 +47,8 @@ using Status = std::expected<void, Error>;
 }
 
 /// An error of the operating system. `os_errno` is positive.
-[[nodiscard]] constexpr std::unexpected<Error> fail_os(std::int32_t os_errno,
-                                                       ErrorCode code = ErrorCode::kIoError) noexcept {
+[[nodiscard]] constexpr std::unexpected<Error> fail_os(
+    std::int32_t os_errno, ErrorCode code = ErrorCode::kIoError) noexcept {
     return std::unexpected(Error{.code = code, .os_errno = os_errno});
 }
 
@@ -59,12 +61,12 @@ using Status = std::expected<void, Error>;
 #define GALGO_CONCAT_INNER(a, b) a##b
 #define GALGO_CONCAT(a, b) GALGO_CONCAT_INNER(a, b)
 
-#define GALGO_TRY_INNER(return_keyword, name, expr)           \
-    do {                                                      \
-        auto&& name = (expr);                                 \
-        if (!name.has_value()) [[unlikely]] {                 \
-            return_keyword std::unexpected(name.error());     \
-        }                                                     \
+#define GALGO_TRY_INNER(return_keyword, name, expr)       \
+    do {                                                  \
+        auto&& name = (expr);                             \
+        if (!name.has_value()) [[unlikely]] {             \
+            return_keyword std::unexpected(name.error()); \
+        }                                                 \
     } while (false)
 #define GALGO_TRY_ASSIGN_INNER(return_keyword, name, declaration, expr) \
     auto&& name = (expr);                                               \

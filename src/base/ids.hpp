@@ -1,4 +1,5 @@
-// The identifiers that every layer speaks of. Domain ids (streams, topics, users) are in model/ids.hpp.
+// The identifiers that every layer speaks of. Domain ids (streams, topics, users) are in
+// model/ids.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@ __extension__ using u128 = unsigned __int128;
 /// Index of a shard in this process, 0-based.
 using ShardIndex = StrongId<struct ShardIndexTag, std::uint16_t>;
 
-/// stream(20 bits) | topic(12) | partition(20), packed: bits 51..32, 31..20, 19..0. Names a partition in
-/// this process and in its journals. Build it with model::pack_partition_key.
+/// stream(20 bits) | topic(12) | partition(20), packed: bits 51..32, 31..20, 19..0. Names a
+/// partition in this process and in its journals. Build it with model::pack_partition_key.
 using PartitionKey = StrongId<struct PartitionKeyTag, std::uint64_t>;
 
-/// Metadata op that created a partition, or that last purged it: tells apart two partitions that had
-/// the same PartitionKey one after the other. Strictly increasing for one key.
+/// Metadata op that created a partition, or that last purged it: tells apart two partitions that
+/// had the same PartitionKey one after the other. Strictly increasing for one key.
 using Incarnation = StrongId<struct IncarnationTag, std::uint64_t>;
 
 /// Position of a message in its partition, 0-based.

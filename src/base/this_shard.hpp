@@ -1,5 +1,6 @@
-// The one thread-local of the program: which shard this thread is. Set by the thread's start function,
-// read by affinity checks, log lines and the buffer pool. Threads that are no shard keep kNoShard.
+// The one thread-local of the program: which shard this thread is. Set by the thread's start
+// function, read by affinity checks, log lines and the buffer pool. Threads that are no shard keep
+// kNoShard.
 #pragma once
 
 #include "base/check.hpp"

@@ -1,4 +1,5 @@
-// UniqueFunction: a move-only callable with 48 bytes in place. libc++ 19 has no std::move_only_function.
+// UniqueFunction: a move-only callable with 48 bytes in place. libc++ 19 has no
+// std::move_only_function.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ namespace galgo {
 template <class Signature>
 class UniqueFunction;
 
-/// Callables larger than the in-place buffer do not compile: the data path must not allocate for one.
+/// Callables larger than the in-place buffer do not compile: the data path must not allocate for
+/// one.
 template <class R, class... Args>
 class UniqueFunction<R(Args...)> {
  public:
@@ -25,9 +27,11 @@ class UniqueFunction<R(Args...)> {
     template <class F>
         requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> &&
                  std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
-    UniqueFunction(F&& callable) {  // NOLINT(google-explicit-constructor): it stands for the callable
+    UniqueFunction(
+        F&& callable) {  // NOLINT(google-explicit-constructor): it stands for the callable
         using Stored = std::remove_cvref_t<F>;
-        static_assert(sizeof(Stored) <= kCapacityBytes && alignof(Stored) <= alignof(std::max_align_t));
+        static_assert(sizeof(Stored) <= kCapacityBytes &&
+                      alignof(Stored) <= alignof(std::max_align_t));
         static_assert(std::is_nothrow_move_constructible_v<Stored>);
         new (storage_) Stored(std::forward<F>(callable));
         vtable_ = &kVtable<Stored>;
@@ -71,10 +75,11 @@ class UniqueFunction<R(Args...)> {
         .call = [](void* stored, Args&&... args) -> R {
             return std::invoke(*static_cast<Stored*>(stored), std::forward<Args>(args)...);
         },
-        .move = [](void* to, void* from) noexcept {
-            new (to) Stored(std::move(*static_cast<Stored*>(from)));
-            static_cast<Stored*>(from)->~Stored();
-        },
+        .move =
+            [](void* to, void* from) noexcept {
+                new (to) Stored(std::move(*static_cast<Stored*>(from)));
+                static_cast<Stored*>(from)->~Stored();
+            },
         .destroy = [](void* stored) noexcept { static_cast<Stored*>(stored)->~Stored(); }};
 
     void take(UniqueFunction& other) noexcept {

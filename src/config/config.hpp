@@ -1,10 +1,10 @@
-// The effective configuration as plain values, nested as the TOML tables are. Modules receive the part
-// they need, never the store it was read from.
+// The effective configuration as plain values, nested as the TOML tables are. Modules receive the
+// part they need, never the store it was read from.
 //
-// Values: sizes in bytes, durations in nanoseconds (suffix _ns), so that they fit timers as they are.
-// Defaults are not here but in the property table (detail/properties.cpp), which declares each key once;
-// a value-initialised Config is all zeros, `default_config()` of config/loader.hpp is the real default.
-// A Config that came out of the loader satisfies every rule of detail/validate.cpp.
+// Values: sizes in bytes, durations in nanoseconds (suffix _ns), so that they fit timers as they
+// are. Defaults are not here but in the property table (detail/properties.cpp), which declares each
+// key once; a value-initialised Config is all zeros, `default_config()` of config/loader.hpp is the
+// real default. A Config that came out of the loader satisfies every rule of detail/validate.cpp.
 // Immutable after boot; may be read from any thread. All keys take effect at start only.
 #pragma once
 
@@ -278,7 +278,8 @@ struct ClusterConfig {
 
 /// Set by environment variables of their own, not by a key of the file.
 struct RuntimeConfig {
-    std::uint64_t ring_capacity = 4096;  ///< IGGY_SHARD_RUNTIME_CAPACITY, submission entries a shard
+    std::uint64_t ring_capacity =
+        4096;  ///< IGGY_SHARD_RUNTIME_CAPACITY, submission entries a shard
     std::uint64_t event_interval = 128;  ///< IGGY_SHARD_EVENT_INTERVAL, tasks polled a loop turn
     bool operator==(const RuntimeConfig&) const = default;
 };

@@ -26,7 +26,8 @@ using testing::SizeIs;
 constexpr std::uint64_t kSec = 1'000'000'000;
 constexpr std::uint64_t kGiBytes = 1ULL << 30;
 
-std::expected<Loaded, ConfigFault> load(std::string_view toml, const Environment& environment = {}) {
+std::expected<Loaded, ConfigFault> load(std::string_view toml,
+                                        const Environment& environment = {}) {
     return load_config_text(toml, "test.toml", environment);
 }
 
@@ -85,8 +86,8 @@ TEST(ConfigTable, NoTwoPropertiesShareAField) {
     Config config;
     std::set<const void*> fields;
     for (const detail::Property& property : detail::properties()) {
-        const void* field = std::visit([](auto* p) { return static_cast<const void*>(p); },
-                                       property.field(config));
+        const void* field =
+            std::visit([](auto* p) { return static_cast<const void*>(p); }, property.field(config));
         EXPECT_TRUE(fields.insert(field).second) << property.key;
     }
 }
@@ -161,11 +162,10 @@ user_id = 4
 TEST(ConfigFile, UnknownKeysWarnWithASuggestion) {
     const auto loaded = load("[http]\nadress = \"x\"\n[weather]\nrain = true\n");
     ASSERT_TRUE(loaded);
-    EXPECT_THAT(loaded->warnings,
-                testing::UnorderedElementsAre(
-                    testing::AllOf(HasSubstr("\"http.adress\" in test.toml"),
-                                   HasSubstr("did you mean http.address")),
-                    HasSubstr("unknown key \"weather\"")));
+    EXPECT_THAT(loaded->warnings, testing::UnorderedElementsAre(
+                                      testing::AllOf(HasSubstr("\"http.adress\" in test.toml"),
+                                                     HasSubstr("did you mean http.address")),
+                                      HasSubstr("unknown key \"weather\"")));
 }
 
 TEST(ConfigFile, RefusesWhatIsNotTOML) {
@@ -177,8 +177,8 @@ TEST(ConfigFile, RefusesWhatIsNotTOML) {
 }
 
 TEST(ConfigFile, MalformedTableHeadersRefuse) {
-    for (const char* toml : {"[=]", "[.a]", "[a.=]", "[ ,]", "[[", "[[=]]", "[\"", "[a", "[#]", "[]",
-                             "a.=1", ".a=1", "[a.\n]", "[@]", "a = {=}", "a = {.b=1}"}) {
+    for (const char* toml : {"[=]", "[.a]", "[a.=]", "[ ,]", "[[", "[[=]]", "[\"", "[a", "[#]",
+                             "[]", "a.=1", ".a=1", "[a.\n]", "[@]", "a = {=}", "a = {.b=1}"}) {
         EXPECT_THAT(fault_of(toml), HasSubstr("not valid TOML")) << toml;
     }
 }
@@ -226,7 +226,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"http = 1", "http = 1: must be a table"},
         Refusal{"tcp.address = 5", "tcp.address = 5: must be a string"},
         Refusal{"message_bus.max_batch = -1", "must be a whole number"},
-        Refusal{"message_bus.max_batch = 1.5", "message_bus.max_batch = 1.5: must be a whole number"},
+        Refusal{"message_bus.max_batch = 1.5",
+                "message_bus.max_batch = 1.5: must be a whole number"},
         Refusal{"http.max_request_size = \"2 XB\"", "must be a size such as"},
         Refusal{"heartbeat.interval = 30", "must be a duration with a unit"},
         Refusal{"heartbeat.interval = \"soon\"", "must be a duration with a unit"},
@@ -263,15 +264,18 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Values, ConfigRules,
     testing::Values(
-        Refusal{"consumer_group.rebalancing_timeout = \"0\"", "\"0s\": must be more than 0 (from test.toml)"},
+        Refusal{"consumer_group.rebalancing_timeout = \"0\"",
+                "\"0s\": must be more than 0 (from test.toml)"},
         Refusal{"data_maintenance.messages.interval = \"0\"", "data_maintenance.messages.interval"},
-        Refusal{"http.address = \"localhost:80\"", "http.address = \"localhost:80\": must be an IP"},
+        Refusal{"http.address = \"localhost:80\"",
+                "http.address = \"localhost:80\": must be an IP"},
         Refusal{"tcp.address = \"127.0.0.1\"", "must be an IP address and a port"},
         Refusal{"quic.address = \"::1:80\"", "must be an IP address and a port"},
         Refusal{"websocket.address = \"1.2.3.4:65536\"", "must be an IP address and a port"},
         Refusal{"http.max_request_size = \"257 MiB\"", "at most 256 MiB"},
         Refusal{"http.cors.allowed_origins = [\"a\", \"*\"]", "only be the first entry"},
-        Refusal{"http.cors.allow_credentials = true", "http.cors.allow_credentials = true: must be"},
+        Refusal{"http.cors.allow_credentials = true",
+                "http.cors.allow_credentials = true: must be"},
         Refusal{"http.cors = { allow_credentials = true, allowed_origins = [], "
                 "exposed_headers = [\"*\"] }",
                 "http.cors.allow_credentials"},
@@ -282,10 +286,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"http.jwt.trusted_issuers = [{ issuer = \"i\" }]", "[0].audience"},
         Refusal{"http.jwt.trusted_issuers = [{ issuer = \"i\", audience = \"a\" }]",
                 "[0].jwks_url"},
-        Refusal{"http.jwt.trusted_issuers = [{ issuer = \"i\", audience = \"a\", jwks_url = \"u\" }]",
-                "[0].user_id = 0: must be"},
-        Refusal{"http.metrics.endpoint = \"metrics\"",
-                "config: http.metrics.endpoint = \"metrics\": must start with '/' (from test.toml)"},
+        Refusal{
+            "http.jwt.trusted_issuers = [{ issuer = \"i\", audience = \"a\", jwks_url = \"u\" }]",
+            "[0].user_id = 0: must be"},
+        Refusal{
+            "http.metrics.endpoint = \"metrics\"",
+            "config: http.metrics.endpoint = \"metrics\": must start with '/' (from test.toml)"},
         Refusal{"http.tls = { enabled = true, cert_file = \"\" }", "http.tls.cert_file"},
         Refusal{"http.tls = { enabled = true, key_file = \"\" }", "http.tls.key_file"},
         Refusal{"quic.max_concurrent_bidi_streams = 0", "must be in 1..=4294967295"},
@@ -302,7 +308,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"websocket.read_buffer_size = 0", "websocket.read_buffer_size = \"0 B\": must be"},
         Refusal{"websocket.write_buffer_size = 0", "must be more than 0"},
         Refusal{"websocket.max_write_buffer_size = \"unlimited\"", "must be more than 0"},
-        Refusal{"websocket.max_write_buffer_size = \"128 KiB\"", "must be more than websocket.write"},
+        Refusal{"websocket.max_write_buffer_size = \"128 KiB\"",
+                "must be more than websocket.write"},
         Refusal{"websocket = { write_buffer_size = 10, max_write_buffer_size = 10 }", "10 B"},
         Refusal{"websocket.max_message_size = \"65 MiB\"", "message_bus.max_message_size, 64 MiB"},
         Refusal{"websocket.max_frame_size = \"65 MiB\"", "message_bus.max_message_size, 64 MiB"},
@@ -317,7 +324,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"system.path = \"\"", "system.path"},
         Refusal{"system.logging.level = \" \"", "system.logging.level"},
-        Refusal{"system.logging.max_total_size = \"1 MB\"", "at least system.logging.max_file_size"},
+        Refusal{"system.logging.max_total_size = \"1 MB\"",
+                "at least system.logging.max_file_size"},
         Refusal{"system.logging.rotation_check_interval = \"999ms\"", "must be at least 1s"},
         Refusal{"system.logging.retention = \"0\"", "must be at least 1s"},
         Refusal{"system.encryption = { enabled = true, key = \"abc\" }",
@@ -337,9 +345,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"system.sharding = { shutdown_poll_interval = \"2s\", "
                 "shutdown_drain_timeout = \"1s\" }",
                 "must be at most system.sharding.shutdown_drain_timeout"},
-        Refusal{"system.sharding.shutdown_join_timeout = \"9s\"", "must be at least system.sharding"},
+        Refusal{"system.sharding.shutdown_join_timeout = \"9s\"",
+                "must be at least system.sharding"},
         Refusal{"system.sharding.shutdown_join_timeout = \"901s\"", "must be at most 15m"},
-        Refusal{"system.sharding.reconcile_periodic_interval = \"0\"", "reconcile_periodic_interval"},
+        Refusal{"system.sharding.reconcile_periodic_interval = \"0\"",
+                "reconcile_periodic_interval"},
         Refusal{"system.sharding.reconcile_periodic_interval = \"31s\"", "at most 30s"},
         Refusal{"system.sharding.busy_poll = \"2s\"", "must be at most 1s"},
         Refusal{"metadata.prepare_queue_depth = 0", "must be in 1..=127"},
@@ -358,7 +368,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"message_bus.max_batch = 513", "must be in 1..=512"},
         Refusal{"message_bus.max_message_size = 256", "at least 257 B"},
         Refusal{"message_bus.max_message_size = \"257 MiB\"", "at most 256 MiB"},
-        Refusal{"message_bus.peer_queue_capacity = 128", "must be more than cluster.repair_chunk_max"},
+        Refusal{"message_bus.peer_queue_capacity = 128",
+                "must be more than cluster.repair_chunk_max"},
         Refusal{"message_bus.reconnect_period = \"0\"", "message_bus.reconnect_period"},
         Refusal{"message_bus.close_peer_timeout = \"0\"", "message_bus.close_peer_timeout"},
         Refusal{"message_bus.close_grace = \"0\"", "message_bus.close_grace"},
@@ -400,13 +411,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "cluster.tls.cert_file"},
         Refusal{"cluster.enabled = true", "cluster.nodes = [...]: must have 1..=255 entries"},
         Refusal{"cluster = { enabled = true, nodes = [{ name = \"a\" }] }", "cluster.nodes[0].ip"},
-        Refusal{"cluster = { enabled = true, nodes = [{ name = \"a\", ip = \"x\", replica_id = 1 }] }",
-                "cluster.nodes[0].replica_id = 1"},
+        Refusal{
+            "cluster = { enabled = true, nodes = [{ name = \"a\", ip = \"x\", replica_id = 1 }] }",
+            "cluster.nodes[0].replica_id = 1"},
         Refusal{"cluster = { enabled = true, nodes = [{ name = \"a\", ip = \"x\" }] }",
                 "cluster.nodes[0].ports.tcp = unset: must be set"},
-        Refusal{"cluster = { enabled = true, nodes = [{ name = \"a\", ip = \"x\", ports = { tcp = 0 } "
-                "}] }",
-                "cluster.nodes[0].ports.tcp = 0"},
+        Refusal{
+            "cluster = { enabled = true, nodes = [{ name = \"a\", ip = \"x\", ports = { tcp = 0 } "
+            "}] }",
+            "cluster.nodes[0].ports.tcp = 0"},
         Refusal{"cluster = { enabled = true, nodes = [{ name = \"a\", ip = \"x\", "
                 "ports = { tcp = 1, quic = 1 } }] }",
                 "cluster.nodes[0].ports.quic = 1: must be used once"},
@@ -536,8 +549,8 @@ TEST(ConfigEnvironment, UnknownNamesWarnKnownOutsidersDoNot) {
 }
 
 TEST(ConfigEnvironment, RuntimeKnobsFallBack) {
-    auto loaded = load("", {{"IGGY_SHARD_RUNTIME_CAPACITY", "512"},
-                            {"IGGY_SHARD_EVENT_INTERVAL", "64"}});
+    auto loaded =
+        load("", {{"IGGY_SHARD_RUNTIME_CAPACITY", "512"}, {"IGGY_SHARD_EVENT_INTERVAL", "64"}});
     ASSERT_TRUE(loaded);
     EXPECT_EQ(loaded->config.runtime.ring_capacity, 512U);
     EXPECT_EQ(loaded->config.runtime.event_interval, 64U);
@@ -549,7 +562,8 @@ TEST(ConfigEnvironment, RuntimeKnobsFallBack) {
 
 TEST(ConfigRootCredentials, AreBothOrNeither) {
     EXPECT_FALSE(root_credentials({})->has_value());
-    const auto both = root_credentials({{"IGGY_ROOT_USERNAME", "abc"}, {"IGGY_ROOT_PASSWORD", "def"}});
+    const auto both =
+        root_credentials({{"IGGY_ROOT_USERNAME", "abc"}, {"IGGY_ROOT_PASSWORD", "def"}});
     ASSERT_TRUE(both && both->has_value());
     EXPECT_EQ((*both)->password, "def");
     EXPECT_FALSE(root_credentials({{"IGGY_ROOT_USERNAME", "abc"}}));
@@ -561,7 +575,8 @@ TEST(ConfigRootCredentials, AreBothOrNeither) {
 class ConfigFiles : public testing::Test {
  protected:
     void SetUp() override {
-        std::string name = (std::filesystem::temp_directory_path() / "galgo_config_XXXXXX").string();
+        std::string name =
+            (std::filesystem::temp_directory_path() / "galgo_config_XXXXXX").string();
         ASSERT_NE(mkdtemp(name.data()), nullptr);
         directory_ = name;
         options_ = {.working_directory = name, .system_file = name + "/etc.toml"};
@@ -599,7 +614,8 @@ TEST_F(ConfigFiles, AreLookedUpInOrder) {
 TEST_F(ConfigFiles, NamedButMissingRefuses) {
     const auto missing = load_config({{"IGGY_CONFIG_PATH", "/nonexistent/x.toml"}}, options_);
     ASSERT_FALSE(missing);
-    EXPECT_THAT(missing.error().one_line, HasSubstr("/nonexistent/x.toml\": there is no such file"));
+    EXPECT_THAT(missing.error().one_line,
+                HasSubstr("/nonexistent/x.toml\": there is no such file"));
     EXPECT_FALSE(load_config({{"IGGY_CONFIG_PATH", directory_.string()}}, options_));
 }
 
@@ -643,8 +659,9 @@ advertised_addresses = [{ client_cidr = "10.0.0.0/8", address = "x" }, { client_
 )");
     ASSERT_TRUE(loaded) << loaded.error().one_line;
     const std::string text = print_config(loaded->config);
-    EXPECT_TRUE(text.starts_with("[consumer_group]\nrebalancing_timeout = \"30s\"\n\n"
-                                 "[data_maintenance.messages]\n"))
+    EXPECT_TRUE(
+        text.starts_with("[consumer_group]\nrebalancing_timeout = \"30s\"\n\n"
+                         "[data_maintenance.messages]\n"))
         << text;
     EXPECT_THAT(text, HasSubstr("\n[tcp]\nenabled = true\naddress = \"127.0.0.1:0\"\n"));
     EXPECT_THAT(text, HasSubstr("\ncpu_allocation = 1\n"));
@@ -676,19 +693,34 @@ TEST(ConfigPrint, ReferenceNamesEveryKey) {
 
 TEST(ConfigFormat, Sizes) {
     for (const auto& [bytes, text] : std::initializer_list<std::pair<std::uint64_t, const char*>>{
-             {0, "0 B"}, {1, "1 B"}, {999, "999 B"}, {1000, "1 KB"}, {1024, "1 KiB"},
-             {1200, "1.2 KB"}, {1250, "1.25 KB"}, {1234, "1234 B"}, {4 * kGiBytes, "4 GiB"},
-             {4'000'000'000, "4 GB"}, {1088ULL << 20, "1088 MiB"},
+             {0, "0 B"},
+             {1, "1 B"},
+             {999, "999 B"},
+             {1000, "1 KB"},
+             {1024, "1 KiB"},
+             {1200, "1.2 KB"},
+             {1250, "1.25 KB"},
+             {1234, "1234 B"},
+             {4 * kGiBytes, "4 GiB"},
+             {4'000'000'000, "4 GB"},
+             {1088ULL << 20, "1088 MiB"},
              {18'446'744'073'709'551'615ULL, "18446744073709551615 B"}}) {
         EXPECT_EQ(format_byte_size(bytes), text);
     }
 }
 
 TEST(ConfigFormat, Durations) {
-    for (const auto& [ns, text] : std::initializer_list<std::pair<std::uint64_t, const char*>>{
-             {0, "0s"}, {1, "1ns"}, {30'000, "30us"}, {50'000'000, "50ms"}, {60 * kSec, "1m"},
-             {5400 * kSec, "1h 30m"}, {86'400 * kSec, "1day"}, {7 * 86'400 * kSec, "7days"},
-             {31'557'600 * kSec, "1year"}, {kSec + 1, "1s 1ns"}}) {
+    for (const auto& [ns, text] :
+         std::initializer_list<std::pair<std::uint64_t, const char*>>{{0, "0s"},
+                                                                      {1, "1ns"},
+                                                                      {30'000, "30us"},
+                                                                      {50'000'000, "50ms"},
+                                                                      {60 * kSec, "1m"},
+                                                                      {5400 * kSec, "1h 30m"},
+                                                                      {86'400 * kSec, "1day"},
+                                                                      {7 * 86'400 * kSec, "7days"},
+                                                                      {31'557'600 * kSec, "1year"},
+                                                                      {kSec + 1, "1s 1ns"}}) {
         EXPECT_EQ(format_duration(ns), text);
     }
 }

@@ -55,8 +55,8 @@ std::expected<CPUAllocation, std::string> parse_cpu_allocation(std::string_view 
         return NUMAAuto{};
     }
     if (text.starts_with("numa:") || text.find("..") != std::string_view::npos) {
-        return refuse(std::format("{}; ranges and NUMA nodes are not available in this version",
-                                  kAllowed));
+        return refuse(
+            std::format("{}; ranges and NUMA nodes are not available in this version", kAllowed));
     }
     // A shard index has 16 bits, the highest being kept for "no shard".
     constexpr std::uint32_t kShardsMax = 65'534;

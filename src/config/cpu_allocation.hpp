@@ -1,6 +1,7 @@
-// How many shards, and on which CPUs: the value of `system.sharding.cpu_allocation` and its resolution
-// against a machine. Pure; what the machine looks like comes as an argument (config/cpu_topology.hpp
-// reads it). Forms: "all", a count, "numa:auto". Ranges and explicit NUMA nodes are refused by name.
+// How many shards, and on which CPUs: the value of `system.sharding.cpu_allocation` and its
+// resolution against a machine. Pure; what the machine looks like comes as an argument
+// (config/cpu_topology.hpp reads it). Forms: "all", a count, "numa:auto". Ranges and explicit NUMA
+// nodes are refused by name.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +36,10 @@ struct CPULocation {
 };
 
 struct CPUTopology {
-    std::vector<int> allowed_cpus{};         ///< affinity mask of the process, before any pinning
-    std::uint32_t available_parallelism = 1; ///< affinity mask and CPU quota taken together
-    std::vector<CPULocation> locations{};    ///< a CPU missing here counts as a core of its own, node 0
+    std::vector<int> allowed_cpus{};          ///< affinity mask of the process, before any pinning
+    std::uint32_t available_parallelism = 1;  ///< affinity mask and CPU quota taken together
+    std::vector<CPULocation>
+        locations{};  ///< a CPU missing here counts as a core of its own, node 0
 };
 
 /// The error is a text that says what is allowed. No white space is tolerated.
@@ -46,8 +48,8 @@ struct CPUTopology {
 /// As it stands in TOML: `"all"`, `"numa:auto"` (with quotes) or `4`.
 [[nodiscard]] std::string cpu_allocation_literal(const CPUAllocation& allocation);
 
-/// CPU of shard i at index i, ascending; never empty on success. The error is a text for the operator:
-/// more shards than CPUs, several NUMA nodes with numa:auto, an empty mask.
+/// CPU of shard i at index i, ascending; never empty on success. The error is a text for the
+/// operator: more shards than CPUs, several NUMA nodes with numa:auto, an empty mask.
 [[nodiscard]] std::expected<std::vector<int>, std::string> resolve_cpus(
     const CPUAllocation& allocation, const CPUTopology& topology);
 

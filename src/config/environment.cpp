@@ -82,7 +82,8 @@ Environment read_environment() {
     return environment;
 }
 
-std::optional<std::string_view> find_variable(const Environment& environment, std::string_view name) {
+std::optional<std::string_view> find_variable(const Environment& environment,
+                                              std::string_view name) {
     for (const auto& [known, value] : environment) {
         if (known == name) {
             return value.empty() ? std::nullopt : std::optional<std::string_view>(value);

@@ -1,9 +1,9 @@
-// From embedded defaults, a TOML file and IGGY_* variables to a checked Config. Runs once at boot on
-// the main thread; touches the file system only to find and read the file.
+// From embedded defaults, a TOML file and IGGY_* variables to a checked Config. Runs once at boot
+// on the main thread; touches the file system only to find and read the file.
 //
-// Order: defaults, then the file, then the environment. A value out of bounds, a broken rule, a key that
-// moved elsewhere and a feature of another version refuse; an unknown key or variable only warns, with
-// the nearest known names. Limits: file 256 KiB, 64 elements in an array of tables.
+// Order: defaults, then the file, then the environment. A value out of bounds, a broken rule, a key
+// that moved elsewhere and a feature of another version refuse; an unknown key or variable only
+// warns, with the nearest known names. Limits: file 256 KiB, 64 elements in an array of tables.
 #pragma once
 
 #include <expected>
@@ -33,9 +33,9 @@ struct LoadOptions {
     std::string system_file = "/etc/galgo/galgo.toml";
 };
 
-/// Finds the file (IGGY_CONFIG_PATH, else galgo.toml in the working directory, else the system file)
-/// and loads it. A relative IGGY_CONFIG_PATH is looked up in the working directory, then in each of
-/// its parents; when it names no file the load is refused. No default file at all is fine.
+/// Finds the file (IGGY_CONFIG_PATH, else galgo.toml in the working directory, else the system
+/// file) and loads it. A relative IGGY_CONFIG_PATH is looked up in the working directory, then in
+/// each of its parents; when it names no file the load is refused. No default file at all is fine.
 [[nodiscard]] std::expected<Loaded, ConfigFault> load_config(const Environment& environment,
                                                              const LoadOptions& options = {});
 

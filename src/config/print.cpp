@@ -21,17 +21,23 @@ struct Unit {
 constexpr std::array kBinaryUnits{Unit{"PiB", 1ULL << 50}, Unit{"TiB", 1ULL << 40},
                                   Unit{"GiB", 1ULL << 30}, Unit{"MiB", 1ULL << 20},
                                   Unit{"KiB", 1ULL << 10}};
-constexpr std::array kDecimalUnits{
-    Unit{"PB", 1'000'000'000'000'000}, Unit{"TB", 1'000'000'000'000}, Unit{"GB", 1'000'000'000},
-    Unit{"MB", 1'000'000},             Unit{"KB", 1'000},             Unit{"B", 1}};
+constexpr std::array kDecimalUnits{Unit{"PB", 1'000'000'000'000'000},
+                                   Unit{"TB", 1'000'000'000'000},
+                                   Unit{"GB", 1'000'000'000},
+                                   Unit{"MB", 1'000'000},
+                                   Unit{"KB", 1'000},
+                                   Unit{"B", 1}};
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 // A month is 30.44 days, a year 365.25 days, as the reader has them.
 constexpr std::array kDurationUnits{Unit{"year", 31'557'600}, Unit{"month", 2'630'016},
                                     Unit{"day", 86'400}};
-constexpr std::array kClockUnits{Unit{"h", 3'600 * kNsPerSecond}, Unit{"m", 60 * kNsPerSecond},
-                                 Unit{"s", kNsPerSecond},         Unit{"ms", 1'000'000},
-                                 Unit{"us", 1'000},               Unit{"ns", 1}};
+constexpr std::array kClockUnits{Unit{"h", 3'600 * kNsPerSecond},
+                                 Unit{"m", 60 * kNsPerSecond},
+                                 Unit{"s", kNsPerSecond},
+                                 Unit{"ms", 1'000'000},
+                                 Unit{"us", 1'000},
+                                 Unit{"ns", 1}};
 
 /// With at most two digits behind the point, or nothing when that would not be exact.
 std::string exact_decimal(std::uint64_t bytes) {
@@ -151,7 +157,8 @@ std::string print_config(const Config& config) {
 }
 
 std::string print_reference() {
-    std::string out = "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
+    std::string out =
+        "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
     for (const detail::Property& property : detail::properties()) {
         const bool is_bounded =
             property.bounds.min != 0 || property.bounds.max != detail::Bounds{}.max;

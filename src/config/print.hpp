@@ -8,10 +8,10 @@
 
 namespace galgo::config {
 
-/// TOML of every key but secrets and unset optional ones; tables in the order of the property table,
-/// [consumer_group] first. What load_config_text makes of it equals `config`, secrets and `runtime`
-/// (which comes from the environment) aside. Content of runtime/current_config.toml: put the addresses
-/// that were really bound into `config` first.
+/// TOML of every key but secrets and unset optional ones; tables in the order of the property
+/// table, [consumer_group] first. What load_config_text makes of it equals `config`, secrets and
+/// `runtime` (which comes from the environment) aside. Content of runtime/current_config.toml: put
+/// the addresses that were really bound into `config` first.
 [[nodiscard]] std::string print_config(const Config& config);
 
 /// Markdown reference of every key: type, default, bounds, environment variable, meaning.

@@ -1,6 +1,6 @@
-// What goes into a consensus group and what comes out: events and effects as plain values. The group
-// does no I/O, reads no clock and draws no random number; whoever runs it carries the effects out and
-// reports back by events (replication/ in the server, sim/ in the simulator).
+// What goes into a consensus group and what comes out: events and effects as plain values. The
+// group does no I/O, reads no clock and draws no random number; whoever runs it carries the effects
+// out and reports back by events (replication/ in the server, sim/ in the simulator).
 #pragma once
 
 #include <array>
@@ -31,10 +31,11 @@ struct AppendDone {
 };
 
 enum class EffectKind : std::uint8_t {
-    kAppend,  ///< write the prepare {view, op, timestamp} to the log, then report AppendDone
-    kCommit,  ///< `op` is committed: apply it, make it visible, answer its request
-    kAbandon, ///< `op` failed to append: answer its request with `error`; its number is never reused
-    kReject,  ///< the request was not admitted (no op was given); answer with `error`
+    kAppend,   ///< write the prepare {view, op, timestamp} to the log, then report AppendDone
+    kCommit,   ///< `op` is committed: apply it, make it visible, answer its request
+    kAbandon,  ///< `op` failed to append: answer its request with `error`; its number is never
+               ///< reused
+    kReject,   ///< the request was not admitted (no op was given); answer with `error`
 };
 
 struct Effect {
@@ -57,7 +58,9 @@ class EffectList {
         effects_[count_++] = effect;
     }
     void clear() noexcept { count_ = 0; }
-    [[nodiscard]] std::span<const Effect> view() const noexcept { return {effects_.data(), count_}; }
+    [[nodiscard]] std::span<const Effect> view() const noexcept {
+        return {effects_.data(), count_};
+    }
 
  private:
     // Left uninitialised on purpose: a step touches only what it pushes.

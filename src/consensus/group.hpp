@@ -3,8 +3,8 @@
 // commit = a quorum of one has appended.
 //
 // Invariants (checked after every step):
-//   commit <= head;  ops of the pipeline are consecutive and end at head;  timestamps never decrease;
-//   an op number is given once, also when its append failed.
+//   commit <= head;  ops of the pipeline are consecutive and end at head;  timestamps never
+//   decrease; an op number is given once, also when its append failed.
 // Size: at most 64 bytes idle; a busy group borrows a Pipeline. No timer, no allocation in a step.
 //
 // Where the paper's rules enter as the replica count grows: on_request here is the primary's normal

@@ -1,5 +1,6 @@
-// The ops of one group that are prepared and not yet committed: a ring of at most 127 entries. A group
-// borrows a pipeline from its shard while it has ops in flight, so that an idle group holds none.
+// The ops of one group that are prepared and not yet committed: a ring of at most 127 entries. A
+// group borrows a pipeline from its shard while it has ops in flight, so that an idle group holds
+// none.
 #pragma once
 
 #include <array>
@@ -47,7 +48,8 @@ class Pipeline {
         if (size_ == 0 || op < front().op || op.value() - front().op.value() >= size_) {
             return nullptr;
         }
-        return &entries_[(first_ + static_cast<std::size_t>(op.value() - front().op.value())) % kSlots];
+        return &entries_[(first_ + static_cast<std::size_t>(op.value() - front().op.value())) %
+                         kSlots];
     }
 
  private:
@@ -58,7 +60,8 @@ class Pipeline {
     std::size_t size_ = 0;
 };
 
-/// Pipelines of one shard, lent to groups that are busy. Keeps what came back for the next borrower.
+/// Pipelines of one shard, lent to groups that are busy. Keeps what came back for the next
+/// borrower.
 class PipelinePool {
  public:
     [[nodiscard]] std::unique_ptr<Pipeline> borrow() {

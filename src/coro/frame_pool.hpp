@@ -1,8 +1,8 @@
-// Coroutine frames come from free lists of the thread, by 64-byte size class, so that a message costs
-// no general allocation once the lists are warm. A frame is freed on the thread that made it, because
-// tasks never leave their shard. Address-sanitizer builds go to the general allocator instead, so
-// that a use after free is found. Bounds: frames up to 4 KiB, 1024 free frames a class; larger or
-// surplus ones use the general allocator.
+// Coroutine frames come from free lists of the thread, by 64-byte size class, so that a message
+// costs no general allocation once the lists are warm. A frame is freed on the thread that made it,
+// because tasks never leave their shard. Address-sanitizer builds go to the general allocator
+// instead, so that a use after free is found. Bounds: frames up to 4 KiB, 1024 free frames a class;
+// larger or surplus ones use the general allocator.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The coroutines of one shard that can go on. Completions resume directly; what one coroutine wakes in
-// another goes through this queue, so that waking never nests and a turn of the loop stays bounded.
-// Intrusive: pushing cannot fail and allocates nothing.
+// The coroutines of one shard that can go on. Completions resume directly; what one coroutine wakes
+// in another goes through this queue, so that waking never nests and a turn of the loop stays
+// bounded. Intrusive: pushing cannot fail and allocates nothing.
 #pragma once
 
 #include <coroutine>
@@ -25,8 +25,8 @@ class ReadyQueue {
     [[nodiscard]] bool empty() const noexcept { return list_.empty(); }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-    /// Resumes at most `count_max` of those that are queued now; what they wake waits for the next call.
-    /// Returns how many were resumed.
+    /// Resumes at most `count_max` of those that are queued now; what they wake waits for the next
+    /// call. Returns how many were resumed.
     std::size_t run(std::size_t count_max) {
         const std::size_t count = size_ < count_max ? size_ : count_max;
         for (std::size_t i = 0; i < count; ++i) {

@@ -1,9 +1,9 @@
-// Scope: the only way to let work outlive the expression that starts it. An object that spawns owns a
-// Scope, awaits close() before it goes, and the destructor checks that nobody is left inside.
+// Scope: the only way to let work outlive the expression that starts it. An object that spawns owns
+// a Scope, awaits close() before it goes, and the destructor checks that nobody is left inside.
 //
-// spawn takes a free or static function and decay-copies its arguments into the new frame; references,
-// raw pointers, views and callables with state are refused at compile time, because they would dangle.
-// A long-lived object is passed as Anchor<T>, which counts who still holds it.
+// spawn takes a free or static function and decay-copies its arguments into the new frame;
+// references, raw pointers, views and callables with state are refused at compile time, because
+// they would dangle. A long-lived object is passed as Anchor<T>, which counts who still holds it.
 #pragma once
 
 #include <coroutine>
@@ -21,7 +21,8 @@
 
 namespace galgo::coro {
 
-/// Base of objects that spawned work may point back to. Destroying one that is still pinned stops the process.
+/// Base of objects that spawned work may point back to. Destroying one that is still pinned stops
+/// the process.
 class Anchored {
  public:
     Anchored() noexcept = default;
@@ -68,7 +69,9 @@ inline constexpr bool kMayOutlive =
 struct Detached {
     struct promise_type {
         static void* operator new(std::size_t bytes) { return allocate_frame(bytes); }
-        static void operator delete(void* frame, std::size_t bytes) noexcept { free_frame(frame, bytes); }
+        static void operator delete(void* frame, std::size_t bytes) noexcept {
+            free_frame(frame, bytes);
+        }
         Detached get_return_object() const noexcept { return {}; }
         [[nodiscard]] std::suspend_never initial_suspend() const noexcept { return {}; }
         [[nodiscard]] std::suspend_never final_suspend() const noexcept { return {}; }
@@ -90,12 +93,13 @@ class Scope {
     Scope& operator=(const Scope&) = delete;
     ~Scope() { GALGO_CHECK(inside_ == 0); }
 
-    /// Starts fn(args...) now; it runs until its first suspension before spawn returns. After close()
-    /// was called nothing may be spawned (checked). fn returns Task<void>.
+    /// Starts fn(args...) now; it runs until its first suspension before spawn returns. After
+    /// close() was called nothing may be spawned (checked). fn returns Task<void>.
     template <class R, class... Params, class... Args>
     void spawn(R (*fn)(Params...), Args&&... args) {
         static_assert(std::is_same_v<R, Task<void>>, "a spawned function returns Task<void>");
-        static_assert((!std::is_reference_v<Params> && ...), "parameters of a spawned function are values");
+        static_assert((!std::is_reference_v<Params> && ...),
+                      "parameters of a spawned function are values");
         static_assert((detail::kMayOutlive<std::decay_t<Args>> && ...),
                       "pointers and views would dangle: pass a value, a BufRef or an Anchor");
         static_assert(((alignof(Params) <= 8 || !std::is_trivially_copyable_v<Params>) && ...),
@@ -108,8 +112,8 @@ class Scope {
     [[nodiscard]] std::size_t inside() const noexcept { return inside_; }
     [[nodiscard]] bool closed() const noexcept { return closed_; }
 
-    /// Refuses new work and returns when all that was spawned has ended. It does not interrupt: whoever
-    /// closes first tells the work to stop (closes its socket, sets its flag).
+    /// Refuses new work and returns when all that was spawned has ended. It does not interrupt:
+    /// whoever closes first tells the work to stop (closes its socket, sets its flag).
     Task<void> close() {
         closed_ = true;
         while (inside_ != 0) {
@@ -120,8 +124,8 @@ class Scope {
  private:
     template <class R, class... Params, class Tuple>
     static detail::Detached run(Scope* scope, R (*fn)(Params...), Tuple args) {
-        co_await std::apply(
-            [fn](auto&... arg) -> Task<void> { return fn(std::move(arg)...); }, args);
+        co_await std::apply([fn](auto&... arg) -> Task<void> { return fn(std::move(arg)...); },
+                            args);
         scope->leave();
     }
     void leave() noexcept {

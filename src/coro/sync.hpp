@@ -1,5 +1,6 @@
 // Coroutine synchronisation within one shard: WaitList (wake one or all), Event, Semaphore, Mutex.
-// No threads here: everything runs on the shard that owns the ReadyQueue. Waiters wake in FIFO order.
+// No threads here: everything runs on the shard that owns the ReadyQueue. Waiters wake in FIFO
+// order.
 #pragma once
 
 #include <coroutine>
@@ -64,7 +65,9 @@ class Event {
      public:
         explicit Awaiter(Event& event) noexcept : event_(event), inner_(event.waiters_.wait()) {}
         [[nodiscard]] bool await_ready() const noexcept { return event_.set_; }
-        void await_suspend(std::coroutine_handle<> handle) noexcept { inner_.await_suspend(handle); }
+        void await_suspend(std::coroutine_handle<> handle) noexcept {
+            inner_.await_suspend(handle);
+        }
         void await_resume() const noexcept {}
 
      private:

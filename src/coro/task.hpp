@@ -1,6 +1,7 @@
-// Task<T>: a lazy coroutine that is awaited in the very expression that creates it. It can be neither
-// copied nor moved, so arguments passed by reference outlive the call: the caller's frame is suspended
-// in the same full expression. Work that must outlive the expression goes through Scope::spawn.
+// Task<T>: a lazy coroutine that is awaited in the very expression that creates it. It can be
+// neither copied nor moved, so arguments passed by reference outlive the call: the caller's frame
+// is suspended in the same full expression. Work that must outlive the expression goes through
+// Scope::spawn.
 //
 // Awaiting transfers control straight into the callee and, at its end, straight back (symmetric
 // transfer, no queue). An exception that escapes a task stops the process: our code throws nothing.
@@ -35,7 +36,9 @@ struct PromiseBase {
     Join* join = nullptr;
 
     static void* operator new(std::size_t bytes) { return allocate_frame(bytes); }
-    static void operator delete(void* frame, std::size_t bytes) noexcept { free_frame(frame, bytes); }
+    static void operator delete(void* frame, std::size_t bytes) noexcept {
+        free_frame(frame, bytes);
+    }
 
     [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
 
@@ -156,7 +159,8 @@ class [[nodiscard]] AllAwaiter {
 
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     bool await_suspend(std::coroutine_handle<> awaiting) {
-        // One more than the children, so that none of them resumes the parent before all have started.
+        // One more than the children, so that none of them resumes the parent before all have
+        // started.
         join_ = {.remaining = sizeof...(Ts) + 1, .parent = awaiting};
         std::apply(
             [this](auto... handle) {
@@ -167,8 +171,8 @@ class [[nodiscard]] AllAwaiter {
         return --join_.remaining != 0;
     }
     std::tuple<Ts...> await_resume() {
-        return std::apply([](auto... handle) { return std::tuple<Ts...>(handle.promise().take()...); },
-                          handles_);
+        return std::apply(
+            [](auto... handle) { return std::tuple<Ts...>(handle.promise().take()...); }, handles_);
     }
 
  private:

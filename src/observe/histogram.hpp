@@ -1,6 +1,6 @@
 // A log-linear histogram: 32 buckets an octave, so a value read back is within 1.6 % of the value
-// recorded. One writer, any number of readers: a record is a relaxed load and store, no lock prefix.
-// Readers see each bucket untorn; a sum over buckets may miss records made meanwhile.
+// recorded. One writer, any number of readers: a record is a relaxed load and store, no lock
+// prefix. Readers see each bucket untorn; a sum over buckets may miss records made meanwhile.
 // Values are nanoseconds or bytes; at and above 2^44 (about 4.9 hours) they share the last bucket.
 // About 10 KiB an instance. Used by the metrics and by the load generator.
 #pragma once
@@ -38,8 +38,8 @@ class Histogram {
     [[nodiscard]] std::uint64_t max() const noexcept { return max_.load(kRelaxed); }
     [[nodiscard]] std::uint64_t min() const noexcept;
     [[nodiscard]] double mean() const noexcept;
-    /// `percent` in [0, 100]: the smallest recorded value that at least so many percent of the records
-    /// do not exceed, to within 1.6 %. 0 when empty; percentile(100) is max().
+    /// `percent` in [0, 100]: the smallest recorded value that at least so many percent of the
+    /// records do not exceed, to within 1.6 %. 0 when empty; percentile(100) is max().
     [[nodiscard]] std::uint64_t percentile(double percent) const noexcept;
     /// Records whose bucket lies at or below `limit` by its middle.
     [[nodiscard]] std::uint64_t count_at_most(std::uint64_t limit) const noexcept;

@@ -31,7 +31,8 @@ struct Filter {
     std::array<ModuleLevel, kModulesMax> modules{};
 };
 
-// Written while the process has one thread, read by all later; the lowest level is the fast refusal.
+// Written while the process has one thread, read by all later; the lowest level is the fast
+// refusal.
 constinit Filter g_filter{};
 constinit std::atomic<LogLevel> g_lowest{LogLevel::kInfo};
 
@@ -196,7 +197,8 @@ bool set_log_filter(std::string_view filter) noexcept {
     return true;
 }
 
-void log(LogLevel level, std::string_view module, std::string_view message, Fields fields) noexcept {
+void log(LogLevel level, std::string_view module, std::string_view message,
+         Fields fields) noexcept {
     if (level >= LogLevel::kOff || !log_enabled(level, module)) {
         return;
     }

@@ -1,13 +1,14 @@
 // Log lines: a constant message and key=value pairs. A caller formats its line on its own stack and
-// puts it into a bounded lock-free ring; one log thread at nice 19 drains the ring into the sinks. A
-// caller never waits: when the ring is full the line is dropped and counted, and the count is logged
-// once there is room. Lines made before `start_log` wait in the ring.
+// puts it into a bounded lock-free ring; one log thread at nice 19 drains the ring into the sinks.
+// A caller never waits: when the ring is full the line is dropped and counted, and the count is
+// logged once there is room. Lines made before `start_log` wait in the ring.
 //
 //   log_info("partitions", "opened", {{"partition", "1/2/3"}, {"segments", segments.size()}});
 //   2026-09-18T10:00:00.000000Z  INFO shard-0 partitions: opened partition=1/2/3 segments=4
 //
 // Limits: a line is cut at 1024 bytes; 1024 lines wait at most. Line breaks in values are escaped.
-// error = an operator must act; warn = degraded; info = life cycle; the data path logs at debug at most.
+// error = an operator must act; warn = degraded; info = life cycle; the data path logs at debug at
+// most.
 #pragma once
 
 #include <atomic>
@@ -69,21 +70,25 @@ using Fields = std::initializer_list<Field>;
 void log(LogLevel level, std::string_view module, std::string_view message,
          Fields fields = {}) noexcept;
 
-inline void log_debug(std::string_view module, std::string_view message, Fields fields = {}) noexcept {
+inline void log_debug(std::string_view module, std::string_view message,
+                      Fields fields = {}) noexcept {
     log(LogLevel::kDebug, module, message, fields);
 }
-inline void log_info(std::string_view module, std::string_view message, Fields fields = {}) noexcept {
+inline void log_info(std::string_view module, std::string_view message,
+                     Fields fields = {}) noexcept {
     log(LogLevel::kInfo, module, message, fields);
 }
-inline void log_warn(std::string_view module, std::string_view message, Fields fields = {}) noexcept {
+inline void log_warn(std::string_view module, std::string_view message,
+                     Fields fields = {}) noexcept {
     log(LogLevel::kWarn, module, message, fields);
 }
-inline void log_error(std::string_view module, std::string_view message, Fields fields = {}) noexcept {
+inline void log_error(std::string_view module, std::string_view message,
+                      Fields fields = {}) noexcept {
     log(LogLevel::kError, module, message, fields);
 }
 
-/// "info" or "info,net=debug,storage=trace": at most 16 modules. False and no change when malformed.
-/// Call it while the process has one thread.
+/// "info" or "info,net=debug,storage=trace": at most 16 modules. False and no change when
+/// malformed. Call it while the process has one thread.
 [[nodiscard]] bool set_log_filter(std::string_view filter) noexcept;
 
 struct LogSettings {
@@ -97,8 +102,8 @@ struct LogSettings {
 
 inline constexpr std::string_view kLogFileName = "iggy-server.log";
 
-/// Opens the sinks and starts the log thread. The error text says which file could not be opened; the
-/// standard output is in use then all the same. Main thread, once.
+/// Opens the sinks and starts the log thread. The error text says which file could not be opened;
+/// the standard output is in use then all the same. Main thread, once.
 [[nodiscard]] std::string start_log(const LogSettings& settings);
 
 /// Drains the ring, flushes and ends the log thread. Without a started log the waiting lines go to
@@ -129,8 +134,9 @@ class RateLimit {
 };
 
 /// Removes rotated log files of `directory` that are older than `retention_ns` (0 = none), then the
-/// oldest until the rest together has at most `max_total_size` bytes (0 = any). The file being written
-/// stays. `now_seconds`: Unix time. Returns how many went. Blocks on the file system: log thread only.
+/// oldest until the rest together has at most `max_total_size` bytes (0 = any). The file being
+/// written stays. `now_seconds`: Unix time. Returns how many went. Blocks on the file system: log
+/// thread only.
 std::size_t remove_old_logs(const LogSettings& settings, std::int64_t now_seconds) noexcept;
 
 }  // namespace galgo::observe

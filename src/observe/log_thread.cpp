@@ -56,7 +56,8 @@ Logger& logger() noexcept {
 constexpr std::size_t kPathMax = 512;
 char g_path[kPathMax] = {};
 
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t ns) noexcept {
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                std::uint64_t ns) noexcept {
     timespec timeout{.tv_sec = static_cast<std::time_t>(ns / kNsPerSecond),
                      .tv_nsec = static_cast<long>(ns % kNsPerSecond)};
     syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);

@@ -1,6 +1,6 @@
 // Metrics: counters, gauges and histograms, updated without a lock by the one shard that owns the
-// instance and read by whoever writes the exposition. Instances that share a name (one a shard, told
-// apart by their labels) make one family. Registration takes a mutex and belongs to start-up;
+// instance and read by whoever writes the exposition. Instances that share a name (one a shard,
+// told apart by their labels) make one family. Registration takes a mutex and belongs to start-up;
 // a metric lives as long as its registry. Names end in their unit (`_total` for counters).
 #pragma once
 

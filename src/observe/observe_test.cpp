@@ -1,4 +1,5 @@
-// Histogram against sorted samples, exposition text, trace dump, log ring, log thread and retention.
+// Histogram against sorted samples, exposition text, trace dump, log ring, log thread and
+// retention.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +167,8 @@ std::string captured(Dump dump) {
     std::string text;
     std::thread reader([&text, fd = ends[0]] {
         char buffer[4096];
-        for (ssize_t n = read(fd, buffer, sizeof buffer); n > 0; n = read(fd, buffer, sizeof buffer)) {
+        for (ssize_t n = read(fd, buffer, sizeof buffer); n > 0;
+             n = read(fd, buffer, sizeof buffer)) {
             text.append(buffer, static_cast<std::size_t>(n));
         }
     });
@@ -257,10 +259,14 @@ TEST(LineRing, ManyProducersLoseNothingThatWasAccepted) {
 }
 
 TEST(LogLine, HasTimeLevelShardModuleMessageAndFields) {
-    const std::string line = detail::format_line(
-        LogLevel::kWarn, "net", "closed\nnow",
-        {{"peer", "a b"}, {"bytes", std::uint64_t{12}}, {"delta", -3}, {"ok", true},
-         {"offset", Offset{9}}, {"empty", ""}, {"text", std::string("x\ty")}});
+    const std::string line = detail::format_line(LogLevel::kWarn, "net", "closed\nnow",
+                                                 {{"peer", "a b"},
+                                                  {"bytes", std::uint64_t{12}},
+                                                  {"delta", -3},
+                                                  {"ok", true},
+                                                  {"offset", Offset{9}},
+                                                  {"empty", ""},
+                                                  {"text", std::string("x\ty")}});
     EXPECT_THAT(line, testing::MatchesRegex(
                           "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{6}Z  WARN main net: "
                           "closed.nnow peer=\"a b\" bytes=12 delta=-3 ok=true offset=9 "
@@ -274,8 +280,8 @@ TEST(LogLine, HasTimeLevelShardModuleMessageAndFields) {
 }
 
 TEST(LogLine, IsCutAtItsLimit) {
-    const std::string line =
-        detail::format_line(LogLevel::kInfo, "net", std::string(5000, 'x'), {{"k", "v"}, {"l", "w"}});
+    const std::string line = detail::format_line(LogLevel::kInfo, "net", std::string(5000, 'x'),
+                                                 {{"k", "v"}, {"l", "w"}});
     EXPECT_EQ(line.size(), detail::LineRing::kLineBytesMax);
 }
 
@@ -353,7 +359,8 @@ TEST_F(LogFiles, OverflowIsCountedAndReported) {
 
 TEST_F(LogFiles, AFileThatCannotBeOpenedIsReported) {
     std::ofstream(directory_ / "plain") << "x";
-    EXPECT_NE(start_log({.to_stdout = false, .directory = (directory_ / "plain" / "x").string()}), "");
+    EXPECT_NE(start_log({.to_stdout = false, .directory = (directory_ / "plain" / "x").string()}),
+              "");
     log_info("server", "still alive");
     EXPECT_NE(start_log({}), "");  // twice
 }

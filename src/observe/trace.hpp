@@ -1,6 +1,6 @@
-// The last 256 things a shard did, for the crash report. Recording is five relaxed stores; the dump is
-// async-signal-safe and may run on any thread while the shard goes on (an entry being overwritten may
-// then mix two events, which a crash report can live with).
+// The last 256 things a shard did, for the crash report. Recording is five relaxed stores; the dump
+// is async-signal-safe and may run on any thread while the shard goes on (an entry being
+// overwritten may then mix two events, which a crash report can live with).
 #pragma once
 
 #include <array>
@@ -49,8 +49,8 @@ class TraceRing {
     std::atomic<std::uint64_t> next_{0};
 };
 
-/// Names the ring of a shard for `trace` and `dump_traces`; nullptr takes it away. The ring outlives
-/// its registration. Shards above 255 are not traced.
+/// Names the ring of a shard for `trace` and `dump_traces`; nullptr takes it away. The ring
+/// outlives its registration. Shards above 255 are not traced.
 void set_trace_ring(ShardIndex shard, TraceRing* ring) noexcept;
 
 /// Records on the ring of this thread's shard; nothing when there is none.

@@ -1,6 +1,6 @@
 // The append path of a partition: admit, stamp, write, commit, confirm.
-#include "model/ids.hpp"
 #include "partitions/detail/append.hpp"
+#include "model/ids.hpp"
 #include "partitions/partition.hpp"
 #include "wire/batch.hpp"
 
@@ -14,7 +14,8 @@ Task<Result<Offset>> Partition::append(AppendRequest request) {
     const Offset base = next_offset_;
     append.end = base.plus(request.message_count);
     next_offset_ = append.end;
-    // From here to the log without a suspension: offsets enter it in the order in which they were given.
+    // From here to the log without a suspension: offsets enter it in the order in which they were
+    // given.
     wire::stamp_batch(request.batch.mutable_bytes(),
                       {.partition = model::unpack_partition_key(key_).partition,
                        .base_offset = base,

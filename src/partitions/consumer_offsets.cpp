@@ -44,17 +44,18 @@ Task<Status> Partition::delete_offset(ConsumerKey consumer) {
 Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offset> offset) {
     Append change(environment_.storage.ready);
     GALGO_CO_TRY(driver_.admit(change, environment_.loop.wall_now()));
-    const storage::JournalRecord record{
-        .kind = offset.has_value() ? storage::JournalKind::kOffsetSet : storage::JournalKind::kOffsetDelete,
-        .consumer_kind = static_cast<std::uint8_t>(consumer.kind),
-        .consumer_id = consumer.id,
-        .partition = key_,
-        .incarnation = incarnation_,
-        .op = change.op(),
-        .commit_op = driver_.group().commit(),
-        .view = driver_.group().view(),
-        .base_offset = offset.value_or(Offset{0}),
-        .timestamp = change.timestamp()};
+    const storage::JournalRecord record{.kind = offset.has_value()
+                                                    ? storage::JournalKind::kOffsetSet
+                                                    : storage::JournalKind::kOffsetDelete,
+                                        .consumer_kind = static_cast<std::uint8_t>(consumer.kind),
+                                        .consumer_id = consumer.id,
+                                        .partition = key_,
+                                        .incarnation = incarnation_,
+                                        .op = change.op(),
+                                        .commit_op = driver_.group().commit(),
+                                        .view = driver_.group().view(),
+                                        .base_offset = offset.value_or(Offset{0}),
+                                        .timestamp = change.timestamp()};
     const Result<std::uint64_t> written =
         co_await environment_.storage.journal.append(record, {}, options_.offsets_persisted);
     if (written.has_value()) {
@@ -100,7 +101,8 @@ Task<Status> Partition::checkpoint_offsets() {
     if (!status.has_value()) {
         // The records stay in the journal and the changes are tried again.
         for (const auto& [consumer, offset] : changed) {
-            if (const auto found = offsets_.entries().find(consumer); found != offsets_.entries().end()) {
+            if (const auto found = offsets_.entries().find(consumer);
+                found != offsets_.entries().end()) {
                 found->second.changed = true;
             }
         }
@@ -117,13 +119,16 @@ Task<Status> Partition::checkpoint_offsets() {
     co_return Status{};
 }
 
-Task<Status> Partition::write_offset_files(const std::vector<std::pair<ConsumerKey, Offset>>& changed,
-                                           const std::vector<ConsumerKey>& erased) {
+Task<Status> Partition::write_offset_files(
+    const std::vector<std::pair<ConsumerKey, Offset>>& changed,
+    const std::vector<ConsumerKey>& erased) {
     runtime::IoBackend& io = environment_.storage.io;
     for (const auto& [consumer, offset] : changed) {
         GALGO_CO_TRY(co_await storage::write_offset_file(
             io, directory_,
-            {.owner = static_cast<storage::OffsetOwner>(consumer.kind), .id = consumer.id, .offset = offset},
+            {.owner = static_cast<storage::OffsetOwner>(consumer.kind),
+             .id = consumer.id,
+             .offset = offset},
             options_.offsets_persisted));
     }
     for (const ConsumerKey& consumer : erased) {
@@ -135,9 +140,10 @@ Task<Status> Partition::write_offset_files(const std::vector<std::pair<ConsumerK
     co_return Status{};
 }
 
-/// The offset is raised in memory already; a record that cannot be written costs repeated messages after a
-/// crash, never lost ones.
-Task<void> Partition::auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer, Offset offset) {
+/// The offset is raised in memory already; a record that cannot be written costs repeated messages
+/// after a crash, never lost ones.
+Task<void> Partition::auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer,
+                                  Offset offset) {
     const Status journaled = co_await partition->journal_offset(consumer, offset);
     static_cast<void>(journaled);
 }

@@ -1,5 +1,5 @@
-// The offsets stored in one partition, by consumer. A plain map with a bound; every change is a record of
-// the shard's journal, the files are a checkpoint that is written when asked.
+// The offsets stored in one partition, by consumer. A plain map with a bound; every change is a
+// record of the shard's journal, the files are a checkpoint that is written when asked.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,8 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
         std::unique_ptr<storage::PartitionLog> log,
         co_await storage::PartitionLog::open(environment.storage, environment.root, directory, key,
                                              incarnation, log_options, replay));
-    const storage::JournalFacts* facts = replay == nullptr ? nullptr : replay->find(key, incarnation);
+    const storage::JournalFacts* facts =
+        replay == nullptr ? nullptr : replay->find(key, incarnation);
     std::unique_ptr<Partition> partition(new Partition(
         environment, std::move(directory), key, incarnation, options, std::move(publish),
         std::move(log), facts == nullptr ? OpNumber{0} : facts->last_op));
@@ -61,7 +62,8 @@ Task<Status> Partition::load_offsets(const storage::JournalFacts* facts) {
     GALGO_CO_TRY_ASSIGN(const storage::LoadedOffsets loaded,
                         co_await storage::load_offsets(environment_.storage.io, directory_));
     for (const storage::ConsumerOffset& entry : loaded.offsets) {
-        const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(entry.owner), .id = entry.id};
+        const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(entry.owner),
+                                   .id = entry.id};
         offsets_.entries()[consumer].offset = entry.offset;
     }
     for (const storage::ConsumerOffset& entry : loaded.damaged) {

@@ -1,8 +1,9 @@
 // Partition: one log, one consensus group, the offsets stored in it. Lives on its owner's shard.
 //
-// append = prepare, commit = a quorum has it (one, on a single node). A batch becomes visible to polls
-// when it is committed, in op order; nothing visible is taken back. Offsets are assigned at admission; when an
-// append fails its offsets stay unused, so a number that anybody was told is never given twice.
+// append = prepare, commit = a quorum has it (one, on a single node). A batch becomes visible to
+// polls when it is committed, in op order; nothing visible is taken back. Offsets are assigned at
+// admission; when an append fails its offsets stay unused, so a number that anybody was told is
+// never given twice.
 #pragma once
 
 #include <cstdint>
@@ -64,13 +65,12 @@ struct PartitionEnvironment {
 
 class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
  public:
-    /// Opens or begins the partition in `directory`. `replay`: what the journals of earlier runs know, or null.
-    static coro::Task<Result<std::unique_ptr<Partition>>> open(PartitionEnvironment& environment,
-                                                               std::string directory, PartitionKey key,
-                                                               Incarnation incarnation,
-                                                               PartitionOptions options,
-                                                               const storage::JournalReplay* replay,
-                                                               PublishCounters publish);
+    /// Opens or begins the partition in `directory`. `replay`: what the journals of earlier runs
+    /// know, or null.
+    static coro::Task<Result<std::unique_ptr<Partition>>> open(
+        PartitionEnvironment& environment, std::string directory, PartitionKey key,
+        Incarnation incarnation, PartitionOptions options, const storage::JournalReplay* replay,
+        PublishCounters publish);
     ~Partition();
 
     [[nodiscard]] PartitionKey key() const noexcept { return key_; }
@@ -81,8 +81,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     [[nodiscard]] bool recovered() const noexcept { return log_->recovery_complete(); }
     [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
 
-    /// Appends one verified batch; returns the offset of its first message once it is committed. Errors: 58
-    /// busy or fenced for now, storage errors.
+    /// Appends one verified batch; returns the offset of its first message once it is committed.
+    /// Errors: 58 busy or fenced for now, storage errors.
     coro::Task<Result<Offset>> append(AppendRequest request);
     /// Committed messages from where the strategy says; empty when there are none.
     coro::Task<Result<PollResult>> poll(PollRequest request);
@@ -115,11 +115,13 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     [[nodiscard]] Offset current_offset() const noexcept;
     coro::Task<Result<Offset>> start_of(const PollRequest& request);
     coro::Task<Status> load_offsets(const storage::JournalFacts* facts);
-    coro::Task<Status> write_offset_files(const std::vector<std::pair<ConsumerKey, Offset>>& changed,
-                                          const std::vector<ConsumerKey>& erased);
+    coro::Task<Status> write_offset_files(
+        const std::vector<std::pair<ConsumerKey, Offset>>& changed,
+        const std::vector<ConsumerKey>& erased);
     void note_offset_record(std::uint64_t journal_file);
     coro::Task<Status> journal_offset(ConsumerKey consumer, std::optional<Offset> offset);
-    static coro::Task<void> auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer, Offset offset);
+    static coro::Task<void> auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer,
+                                        Offset offset);
 
     PartitionEnvironment& environment_;
     std::string directory_;
@@ -136,8 +138,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     };
     Offsets offsets_;
     std::vector<OffsetRecords> offset_records_;
-    Offset next_offset_;     ///< of the next message to be admitted
-    coro::Scope background_; ///< auto-commits on their way
+    Offset next_offset_;      ///< of the next message to be admitted
+    coro::Scope background_;  ///< auto-commits on their way
 };
 
 }  // namespace galgo::partitions

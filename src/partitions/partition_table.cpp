@@ -56,7 +56,8 @@ bool PartitionTable::has_files(PartitionKey key) const {
     return loop_.io().file_facts(directory_of(key)).has_value();
 }
 
-std::optional<PartitionHandle> PartitionTable::find(PartitionKey key, Incarnation incarnation) const {
+std::optional<PartitionHandle> PartitionTable::find(PartitionKey key,
+                                                    Incarnation incarnation) const {
     const auto found = rows_.find(key);
     if (found == rows_.end() || found->second.partition == nullptr ||
         found->second.incarnation != incarnation) {
@@ -66,7 +67,8 @@ std::optional<PartitionHandle> PartitionTable::find(PartitionKey key, Incarnatio
 }
 
 Task<Result<PartitionHandle>> PartitionTable::open(PartitionKey key, Incarnation incarnation,
-                                                   PartitionOptions options, PublishCounters publish) {
+                                                   PartitionOptions options,
+                                                   PublishCounters publish) {
     for (;;) {
         const auto found = rows_.find(key);
         if (found == rows_.end()) {
@@ -140,9 +142,10 @@ Task<void> PartitionTable::retire(PartitionKey key, Incarnation keep_from, bool 
 /// The directory of a partition that this run never touched.
 Task<void> PartitionTable::drop_unopened(PartitionKey key, Incarnation incarnation) {
     Result<PartitionHandle> opened =
-        co_await open(key, incarnation, PartitionOptions{.segment_size_bytes = kGiB,
-                                                         .messages_required_to_save = 1,
-                                                         .size_required_to_save_bytes = 1},
+        co_await open(key, incarnation,
+                      PartitionOptions{.segment_size_bytes = kGiB,
+                                       .messages_required_to_save = 1,
+                                       .size_required_to_save_bytes = 1},
                       [](const Counters&) {});
     if (opened.has_value()) {
         opened = fail(ErrorCode::kOk);
@@ -192,9 +195,9 @@ Task<void> PartitionTable::checkpoint() {
         const std::shared_ptr<Partition> partition = found->second.partition;
         const Status written = co_await partition->checkpoint_offsets();
         if (!written.has_value()) {
-            observe::log_warn("partitions", "stored offsets cannot be written now",
-                              {{"partition", text_of(partition->key())},
-                               {"error", to_string(written.error())}});
+            observe::log_warn(
+                "partitions", "stored offsets cannot be written now",
+                {{"partition", text_of(partition->key())}, {"error", to_string(written.error())}});
             co_return;
         }
     }

@@ -1,5 +1,6 @@
-// PartitionTable: the partitions of one shard, by key. Materialises a partition at its first touch (its files
-// come with its first append), serves one life of a key at a time, and drops what older lives left behind.
+// PartitionTable: the partitions of one shard, by key. Materialises a partition at its first touch
+// (its files come with its first append), serves one life of a key at a time, and drops what older
+// lives left behind.
 //
 // A handle pins its partition: a retired one is closed when the last request on it has ended.
 #pragma once
@@ -47,21 +48,24 @@ class PartitionTable : public coro::Anchored {
     ~PartitionTable();
 
     /// The open partition of exactly this life, if there is one. The hot path.
-    [[nodiscard]] std::optional<PartitionHandle> find(PartitionKey key, Incarnation incarnation) const;
-    /// The same, opened when need be. Error 58: another life of the key is open or closing, or is newer.
+    [[nodiscard]] std::optional<PartitionHandle> find(PartitionKey key,
+                                                      Incarnation incarnation) const;
+    /// The same, opened when need be. Error 58: another life of the key is open or closing, or is
+    /// newer.
     coro::Task<Result<PartitionHandle>> open(PartitionKey key, Incarnation incarnation,
                                              PartitionOptions options, PublishCounters publish);
     /// Lives of `key` before `keep_from` are over; `deleted`: the directory goes too.
     coro::Task<void> retire(PartitionKey key, Incarnation keep_from, bool deleted);
 
-    /// Flushes what pins the oldest journal file and checkpoints offsets; called under journal pressure.
+    /// Flushes what pins the oldest journal file and checkpoints offsets; called under journal
+    /// pressure.
     void relieve_pressure();
     /// Checkpoints changed offsets; called about once a second.
     coro::Task<void> checkpoint();
     coro::Task<Status> close_all();
 
-    /// All partitions with records in the journals of earlier runs were opened. True: every one of them
-    /// is whole in its own files, so those journals may go.
+    /// All partitions with records in the journals of earlier runs were opened. True: every one of
+    /// them is whole in its own files, so those journals may go.
     [[nodiscard]] bool end_recovery() noexcept {
         options_.replay = nullptr;
         return all_recovered_;

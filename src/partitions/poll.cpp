@@ -1,5 +1,6 @@
-// The read path of a partition: strategy -> start offset -> plan -> slices. The plan is built without
-// suspending, so it sees one state of the log; what it holds stays readable while it is carried out.
+// The read path of a partition: strategy -> start offset -> plan -> slices. The plan is built
+// without suspending, so it sees one state of the log; what it holds stays readable while it is
+// carried out.
 #include <algorithm>
 
 #include "partitions/partition.hpp"

@@ -27,14 +27,14 @@ struct AppendRequest {
 struct PollRequest {
     ConsumerKey consumer;
     wire::PollingStrategy strategy;
-    std::uint32_t count = 0;       ///< messages at most
-    std::uint64_t bytes_max = 0;   ///< of the records in the reply; at least one message is served
+    std::uint32_t count = 0;      ///< messages at most
+    std::uint64_t bytes_max = 0;  ///< of the records in the reply; at least one message is served
     bool auto_commit = false;
 };
 
 struct PollResult {
-    Offset current_offset;      ///< last committed; 0 while empty
-    storage::ReadSlices read;   ///< records to send, and how many messages they hold
+    Offset current_offset;     ///< last committed; 0 while empty
+    storage::ReadSlices read;  ///< records to send, and how many messages they hold
 };
 
 struct StoredOffset {

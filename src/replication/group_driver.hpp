@@ -1,11 +1,13 @@
-// GroupDriver: runs one consensus group for the code that owns its log. The owner admits a proposal,
-// writes the prepare to its log in the order of admission, reports how the write ended, and is told, in
-// op order, which proposals are committed. Used by the metadata plane and by every partition.
+// GroupDriver: runs one consensus group for the code that owns its log. The owner admits a
+// proposal, writes the prepare to its log in the order of admission, reports how the write ended,
+// and is told, in op order, which proposals are committed. Used by the metadata plane and by every
+// partition.
 //
 //   GALGO_CO_TRY(driver.admit(proposal, wall));           // op and timestamp are assigned
-//   const Status written = co_await log.append(...);      // suspends; other proposals may be admitted
-//   driver.appended(proposal, written.has_value(), [&](Proposal& p) { ...; p.settle(ErrorCode::kOk); });
-//   co_await proposal.settled();                          // its turn may come after others'
+//   const Status written = co_await log.append(...);      // suspends; other proposals may be
+//   admitted driver.appended(proposal, written.has_value(), [&](Proposal& p) { ...;
+//   p.settle(ErrorCode::kOk); }); co_await proposal.settled();                          // its turn
+//   may come after others'
 //
 // One shard; no timer; an idle driver holds no more than its group.
 #pragma once
@@ -20,8 +22,8 @@
 
 namespace galgo::replication {
 
-/// One operation between admission and its outcome. Lives in the frame of the coroutine that proposes it, and
-/// stays there until settled.
+/// One operation between admission and its outcome. Lives in the frame of the coroutine that
+/// proposes it, and stays there until settled.
 class Proposal {
  public:
     explicit Proposal(coro::ReadyQueue& ready) noexcept : settled_(ready) {}
@@ -68,8 +70,9 @@ class GroupDriver {
         return {};
     }
 
-    /// The write of `proposal` ended. Calls on_commit(Proposal&) for each op that is committed now, in
-    /// order; it settles the proposal at once or later. What failed is settled here with kIoError.
+    /// The write of `proposal` ended. Calls on_commit(Proposal&) for each op that is committed now,
+    /// in order; it settles the proposal at once or later. What failed is settled here with
+    /// kIoError.
     template <class OnCommit>
     void appended(Proposal& proposal, bool durable, OnCommit&& on_commit) {
         consensus::EffectList effects;

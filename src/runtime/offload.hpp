@@ -1,10 +1,10 @@
-// OffloadQueue: work that would stall a shard's loop (argon2, directory listings, statfs) runs on the one
-// offload thread of the process and comes back to the shard that asked.
+// OffloadQueue: work that would stall a shard's loop (argon2, directory listings, statfs) runs on
+// the one offload thread of the process and comes back to the shard that asked.
 //
-// Shards push and collect; the offload thread runs run_worker(). Lock-free stacks both ways, so a shard
-// never waits. Bounded by `jobs_max`: when full, submit refuses and the caller answers with a typed,
-// retryable error. The offload thread wakes the home shard of a finished job; the shard finds it by
-// collect() in its next turn.
+// Shards push and collect; the offload thread runs run_worker(). Lock-free stacks both ways, so a
+// shard never waits. Bounded by `jobs_max`: when full, submit refuses and the caller answers with a
+// typed, retryable error. The offload thread wakes the home shard of a finished job; the shard
+// finds it by collect() in its next turn.
 #pragma once
 
 #include <atomic>
@@ -60,8 +60,8 @@ class OffloadQueue {
     std::atomic<bool> stopping_{false};
 };
 
-/// co_await offload(queue, fn): runs fn() -> T on the offload thread; Result<T> with 58 when the queue is full.
-/// What fn captures must not be touched by the shard meanwhile.
+/// co_await offload(queue, fn): runs fn() -> T on the offload thread; Result<T> with 58 when the
+/// queue is full. What fn captures must not be touched by the shard meanwhile.
 template <class Fn>
 class [[nodiscard]] OffloadAwaiter : private OffloadJob {
     using Value = std::invoke_result_t<Fn&>;

@@ -58,15 +58,16 @@ void report(const char* what) noexcept {
         return;
     }
     std::array<char, 256> line;
-    const int length = std::snprintf(line.data(), line.size(),
-                                     "galgo: crash: %s, version %s, build %s, shard %u\n", what, kVersion,
-                                     g_build_id.data(), static_cast<unsigned>(this_shard().value()));
+    const int length = std::snprintf(
+        line.data(), line.size(), "galgo: crash: %s, version %s, build %s, shard %u\n", what,
+        kVersion, g_build_id.data(), static_cast<unsigned>(this_shard().value()));
     observe::log_write_now({line.data(), static_cast<std::size_t>(length)});
     std::array<void*, kFramesMax> frames;
     const int count = backtrace(frames.data(), kFramesMax);
     backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
     for (int i = 0; i < count; ++i) {
-        const int n = std::snprintf(line.data(), line.size(), "galgo: crash: #%d %p\n", i, frames[static_cast<std::size_t>(i)]);
+        const int n = std::snprintf(line.data(), line.size(), "galgo: crash: #%d %p\n", i,
+                                    frames[static_cast<std::size_t>(i)]);
         observe::log_write_now({line.data(), static_cast<std::size_t>(n)});
     }
     observe::dump_traces(STDERR_FILENO);
@@ -91,7 +92,7 @@ void install_crash_report() {
 #endif
 #endif
     for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
-        struct sigaction action {};
+        struct sigaction action{};
         action.sa_handler = on_fatal_signal;
         action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
         sigaction(number, &action, nullptr);

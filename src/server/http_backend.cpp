@@ -38,7 +38,8 @@ std::vector<std::string> HTTPBackend::health_faults() {
             shard->loop().stall_probe().running_since_ns.load(std::memory_order_relaxed);
         const std::uint64_t now = shard->loop().io().now().value();
         if (since != 0 && now > since && now - since > kStuckTurnNs) {
-            faults.push_back(std::format("shard {} made no turn for {} s", i, (now - since) / kSecond));
+            faults.push_back(
+                std::format("shard {} made no turn for {} s", i, (now - since) / kSecond));
         }
         for (std::string& fault : shard->health().report().faults) {
             faults.push_back(std::move(fault));
@@ -75,7 +76,7 @@ void HTTPBackend::refresh() {
     gauge("galgo_pool_in_use_bytes", "Buffers in use.", pool.in_use_bytes);
     gauge("galgo_pool_cached_bytes", "Free buffers kept for reuse.", pool.cached_bytes);
     counter("galgo_pool_refusals_total", "Requests for a buffer that were refused.",
-          pool.refusal_count[0] + pool.refusal_count[1] + pool.refusal_count[2]);
+            pool.refusal_count[0] + pool.refusal_count[1] + pool.refusal_count[2]);
 
     const std::size_t count = shards_.size();
     for (std::size_t from = 0; from < count; ++from) {
@@ -83,11 +84,14 @@ void HTTPBackend::refresh() {
             const runtime::MeshPairStats pair =
                 process_.mesh.stats(ShardIndex{static_cast<std::uint16_t>(from)},
                                     ShardIndex{static_cast<std::uint16_t>(to)});
-            const observe::Labels labels{{"from", std::to_string(from)}, {"to", std::to_string(to)}};
-            counter("galgo_mesh_requests_total", "Messages from one shard to another.", pair.sent, labels);
-            counter("galgo_mesh_refused_total", "Messages refused because a lane was full.", pair.full,
+            const observe::Labels labels{{"from", std::to_string(from)},
+                                         {"to", std::to_string(to)}};
+            counter("galgo_mesh_requests_total", "Messages from one shard to another.", pair.sent,
+                    labels);
+            counter("galgo_mesh_refused_total", "Messages refused because a lane was full.",
+                    pair.full, labels);
+            gauge("galgo_mesh_request_depth", "Messages waiting in a lane.", pair.request_depth,
                   labels);
-            gauge("galgo_mesh_request_depth", "Messages waiting in a lane.", pair.request_depth, labels);
             gauge("galgo_mesh_reply_depth", "Replies waiting in a lane.", pair.reply_depth, labels);
         }
     }
@@ -99,29 +103,37 @@ void HTTPBackend::refresh() {
         const observe::Labels labels = shard_label(i);
         const runtime::TurnStats& turns = shard->loop().stats();
         counter("galgo_loop_turns_total", "Turns of a shard's loop.",
-              turns.turns.load(std::memory_order_relaxed), labels);
+                turns.turns.load(std::memory_order_relaxed), labels);
         counter("galgo_loop_slow_turns_total", "Turns above 10 ms.",
-              turns.slow_turns.load(std::memory_order_relaxed), labels);
+                turns.slow_turns.load(std::memory_order_relaxed), labels);
         const net::ConnectionCounters& connections = shard->connections().counters();
         const auto value = [](const std::atomic<std::uint64_t>& counter) {
             return counter.load(std::memory_order_relaxed);
         };
         counter("galgo_connections_accepted_total", "Connections taken over by a shard.",
-              value(connections.accepted), labels);
-        counter("galgo_frames_received_total", "Request frames.", value(connections.frames_in), labels);
+                value(connections.accepted), labels);
+        counter("galgo_frames_received_total", "Request frames.", value(connections.frames_in),
+                labels);
         counter("galgo_frames_sent_total", "Reply frames.", value(connections.frames_out), labels);
-        counter("galgo_received_bytes_total", "Bytes from clients.", value(connections.bytes_in), labels);
-        counter("galgo_sent_bytes_total", "Bytes to clients.", value(connections.bytes_out), labels);
+        counter("galgo_received_bytes_total", "Bytes from clients.", value(connections.bytes_in),
+                labels);
+        counter("galgo_sent_bytes_total", "Bytes to clients.", value(connections.bytes_out),
+                labels);
         const shard::HealthReport report = shard->health().report();
-        gauge("galgo_open_partitions", "Partitions that were touched.", report.open_partitions, labels);
-        gauge("galgo_journal_files", "Files of the shard's journal.", report.journal.file_count, labels);
+        gauge("galgo_open_partitions", "Partitions that were touched.", report.open_partitions,
+              labels);
+        gauge("galgo_journal_files", "Files of the shard's journal.", report.journal.file_count,
+              labels);
         gauge("galgo_journal_live_records", "Journal records not in a segment yet.",
               report.journal.live_record_count, labels);
         counter("galgo_journal_written_bytes_total", "Bytes written to the journal.",
                 report.journal.written_bytes, labels);
-        counter("galgo_journal_writes_total", "Writes to the journal.", report.journal.write_count, labels);
-        counter("galgo_journal_syncs_total", "Syncs of the journal.", report.journal.sync_count, labels);
-        counter("galgo_journal_failures_total", "Failed writes, syncs and file creations of the journal.",
+        counter("galgo_journal_writes_total", "Writes to the journal.", report.journal.write_count,
+                labels);
+        counter("galgo_journal_syncs_total", "Syncs of the journal.", report.journal.sync_count,
+                labels);
+        counter("galgo_journal_failures_total",
+                "Failed writes, syncs and file creations of the journal.",
                 report.journal.failure_count, labels);
     }
 }

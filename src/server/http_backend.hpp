@@ -1,5 +1,5 @@
-// What the HTTP routes show of this process: health and metrics. Lives on shard 0; reads what other shards
-// publish by relaxed atomics, so a scrape costs them nothing.
+// What the HTTP routes show of this process: health and metrics. Lives on shard 0; reads what other
+// shards publish by relaxed atomics, so a scrape costs them nothing.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ class HTTPBackend final : public http::Backend {
     HTTPBackend(shard::Process& process, const std::vector<std::atomic<shard::Shard*>>& shards,
                 observe::Registry& registry);
 
-    /// Reasons why this node should get no traffic: fenced partitions or metadata, a shard without a turn
-    /// for 2 s. Empty = healthy.
+    /// Reasons why this node should get no traffic: fenced partitions or metadata, a shard without
+    /// a turn for 2 s. Empty = healthy.
     std::vector<std::string> health_faults() override;
     void metrics(std::string& out) override;
 

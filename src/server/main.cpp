@@ -62,9 +62,9 @@ int run(int argc, char** argv) {
         for (const std::string& warning : loaded->warnings) {
             std::printf("warning: %s\n", warning.c_str());
         }
-        std::printf("configuration is valid (%s)\n",
-                    loaded->source_path.empty() ? "defaults and environment"
-                                                : loaded->source_path.c_str());
+        std::printf("configuration is valid (%s)\n", loaded->source_path.empty()
+                                                         ? "defaults and environment"
+                                                         : loaded->source_path.c_str());
         return 0;
     }
     install_crash_report();

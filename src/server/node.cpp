@@ -58,7 +58,8 @@ T Node::run_alone(UniqueFunction<Task<T>()> start) {
     return std::move(**out);
 }
 
-Node::Node(Options options, config::Loaded loaded, config::Environment environment, std::vector<int> cpus)
+Node::Node(Options options, config::Loaded loaded, config::Environment environment,
+           std::vector<int> cpus)
     : options_(options),
       config_(std::move(loaded.config)),
       warnings_(std::move(loaded.warnings)),
@@ -128,10 +129,12 @@ bool Node::open_log() {
         observe::log_warn("config", warning);
     }
     if (config_.quic.enabled) {
-        observe::log_warn("server", "QUIC is not available in this version; its port is shown as 0");
+        observe::log_warn("server",
+                          "QUIC is not available in this version; its port is shown as 0");
     }
     if (config_.websocket.enabled) {
-        observe::log_warn("server", "WebSocket is not available in this version; its port is shown as 0");
+        observe::log_warn("server",
+                          "WebSocket is not available in this version; its port is shown as 0");
     }
     return true;
 }
@@ -211,13 +214,13 @@ bool Node::replay() {
         return refuse(wal.error().text);
     }
     wal_ = *std::move(wal);
-    Result<storage::JournalReplay> journals = run_alone<Result<storage::JournalReplay>>(
-        [this]() -> Task<Result<storage::JournalReplay>> {
+    Result<storage::JournalReplay> journals =
+        run_alone<Result<storage::JournalReplay>>([this]() -> Task<Result<storage::JournalReplay>> {
             return storage::replay_journals(*io_, data_path_ + "/state");
         });
     if (!journals.has_value()) {
-        return refuse("the journals in " + data_path_ + "/state cannot be read: " +
-                      to_string(journals.error()));
+        return refuse("the journals in " + data_path_ +
+                      "/state cannot be read: " + to_string(journals.error()));
     }
     replay_ = *std::move(journals);
     metadata_ = std::make_unique<shard::MetadataPair>(
@@ -277,12 +280,14 @@ void Node::run_shard(ShardIndex index) {
         const std::optional<int> cpu =
             config_.system.sharding.pin_cores ? std::optional(cpus_[index.value()]) : std::nullopt;
         const Status entered = runtime_uring::enter_shard_thread(index, cpu);
-        Result<std::unique_ptr<runtime_uring::UringBackend>> io = runtime_uring::UringBackend::create(
-            *rings_, index,
-            {.ring = {.sq_entries = static_cast<std::uint32_t>(config_.runtime.ring_capacity)}});
+        Result<std::unique_ptr<runtime_uring::UringBackend>> io =
+            runtime_uring::UringBackend::create(*rings_, index,
+                                                {.ring = {.sq_entries = static_cast<std::uint32_t>(
+                                                              config_.runtime.ring_capacity)}});
         if (!entered.has_value() || !io.has_value()) {
-            static_cast<void>(refuse(io.has_value() ? "cannot pin a shard: " + to_string(entered.error())
-                                  : runtime_uring::explain_setup_failure(io.error().os_errno)));
+            static_cast<void>(
+                refuse(io.has_value() ? "cannot pin a shard: " + to_string(entered.error())
+                                      : runtime_uring::explain_setup_failure(io.error().os_errno)));
             std::_Exit(1);  // nothing was acknowledged yet
         }
         own = *std::move(io);

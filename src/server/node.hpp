@@ -1,8 +1,9 @@
-// Node: the whole server as one object, in the order in which things start and the reverse in which they
-// stop. main() builds it, runs it and returns its exit code. Wiring only: what it starts is elsewhere.
+// Node: the whole server as one object, in the order in which things start and the reverse in which
+// they stop. main() builds it, runs it and returns its exit code. Wiring only: what it starts is
+// elsewhere.
 //
-// Threads: the caller becomes shard 0; shards 1..n-1, one offload thread (nice 19) and the log thread are
-// started here. Nothing else runs.
+// Threads: the caller becomes shard 0; shards 1..n-1, one offload thread (nice 19) and the log
+// thread are started here. Nothing else runs.
 #pragma once
 
 #include <atomic>
@@ -34,11 +35,12 @@ namespace galgo::server {
 
 class Node {
  public:
-    Node(Options options, config::Loaded loaded, config::Environment environment, std::vector<int> cpus);
+    Node(Options options, config::Loaded loaded, config::Environment environment,
+         std::vector<int> cpus);
     ~Node();
 
-    /// Starts, serves until SIGINT or SIGTERM, stops. 0: everything acknowledged was flushed; 1: the start
-    /// failed or something could not be flushed; the reason went to stderr and the log.
+    /// Starts, serves until SIGINT or SIGTERM, stops. 0: everything acknowledged was flushed; 1:
+    /// the start failed or something could not be flushed; the reason went to stderr and the log.
     int run();
 
  private:

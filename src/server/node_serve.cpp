@@ -72,9 +72,10 @@ Task<bool> Node::bring_up() {
                               {{"error", to_string(removed.error())}});
         }
     } else {
-        observe::log_error("server",
-                           "journals of the last run are kept, because a partition could not be recovered",
-                           {{"directory", data_path_ + "/state"}});
+        observe::log_error(
+            "server",
+            "journals of the last run are kept, because a partition could not be recovered",
+            {{"directory", data_path_ + "/state"}});
     }
     shard::MetadataPlane& plane = *shard0_->plane();
     const bool root = co_await ensure_root(plane);

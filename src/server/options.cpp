@@ -8,14 +8,16 @@ namespace galgo::server {
 
 Parsed parse_command_line(int argc, char** argv) {
     Parsed parsed;
-    CLI::App app{"Galgo, a persistent message streaming server. Configuration: IGGY_CONFIG_PATH, else "
-                 "./galgo.toml, else /etc/galgo/galgo.toml; IGGY_* variables override it.",
-                 "galgo-server"};
+    CLI::App app{
+        "Galgo, a persistent message streaming server. Configuration: IGGY_CONFIG_PATH, else "
+        "./galgo.toml, else /etc/galgo/galgo.toml; IGGY_* variables override it.",
+        "galgo-server"};
     app.set_version_flag("--version", std::string("galgo-server ") + kVersion);
     app.add_flag("-f,--fresh", parsed.options.fresh,
                  "Delete everything in the data directory before starting");
     app.add_flag("--with-default-root-credentials", parsed.options.with_default_root_credentials,
-                 "Create the root user as iggy/iggy where IGGY_ROOT_USERNAME and IGGY_ROOT_PASSWORD are not set");
+                 "Create the root user as iggy/iggy where IGGY_ROOT_USERNAME and "
+                 "IGGY_ROOT_PASSWORD are not set");
     app.add_flag("--check-config", parsed.options.check_config,
                  "Load the configuration, report what is wrong with it, and exit");
     app.add_option("--replica-id", parsed.options.replica_id,

@@ -16,7 +16,8 @@ struct Options {
 
 struct Parsed {
     Options options;
-    std::optional<int> exit_code;  ///< set: print what was asked for was done (help, version) or failed
+    std::optional<int>
+        exit_code;  ///< set: print what was asked for was done (help, version) or failed
 };
 
 /// Prints help, version and errors itself.

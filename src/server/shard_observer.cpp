@@ -11,10 +11,9 @@ namespace galgo::server {
 
 void ShardObserver::on_slow_turn(std::uint64_t duration_ns, const char* task,
                                  std::span<void* const> backtrace) noexcept {
-    observe::log_warn("loop", "a turn took too long",
-                      {{"microseconds", duration_ns / 1000},
-                       {"task", task},
-                       {"frames", backtrace.size()}});
+    observe::log_warn(
+        "loop", "a turn took too long",
+        {{"microseconds", duration_ns / 1000}, {"task", task}, {"frames", backtrace.size()}});
     // One line a frame: a line of the log is bounded, and addresses are what addr2line wants.
     for (std::size_t i = 0; i < backtrace.size(); ++i) {
         char address[32];

@@ -40,7 +40,8 @@ CPUTimes read_cpu_times() {
     CPUTimes times;
     timespec used{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    times.process_seconds = static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+    times.process_seconds =
+        static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
     std::ifstream file("/proc/stat");
     std::string name;
     file >> name;
@@ -58,14 +59,15 @@ CPUTimes read_cpu_times() {
 }  // namespace
 
 void read_system_stats(const shard::NodeFacts& node, shard::SystemStats& stats) {
-    // The offload thread alone comes here, so the sample before may be kept plainly. The first answer
-    // covers the time since the start of the process.
+    // The offload thread alone comes here, so the sample before may be kept plainly. The first
+    // answer covers the time since the start of the process.
     static CPUTimes before{};
     static double wall_before = static_cast<double>(node.started_at.value()) / 1e6;
     const CPUTimes now = read_cpu_times();
     timespec wall{};
     clock_gettime(CLOCK_REALTIME, &wall);
-    const double wall_now = static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_nsec) / 1e9;
+    const double wall_now =
+        static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_nsec) / 1e9;
     const double elapsed = wall_now - wall_before;
     wire::StatsReply& out = stats.reply;
     if (elapsed > 0) {
@@ -87,7 +89,7 @@ void read_system_stats(const shard::NodeFacts& node, shard::SystemStats& stats) 
     out.read_bytes = field_of("/proc/self/io", "read_bytes");
     out.written_bytes = field_of("/proc/self/io", "write_bytes");
     out.threads_count = static_cast<std::uint32_t>(field_of("/proc/self/status", "Threads"));
-    struct statvfs disk {};
+    struct statvfs disk{};
     if (statvfs(node.data_path.c_str(), &disk) == 0) {
         out.free_disk_bytes = std::uint64_t{disk.f_bavail} * disk.f_frsize;
         out.total_disk_bytes = std::uint64_t{disk.f_blocks} * disk.f_frsize;

@@ -22,7 +22,8 @@ struct ReadRow {
     Handler handler;
 };
 
-/// Commands that travel as operation 2. What is known to the protocol and missing here answers status 5.
+/// Commands that travel as operation 2. What is known to the protocol and missing here answers
+/// status 5.
 constexpr std::array kReadHandlers{
     ReadRow{CommandCode::kPing, handle_ping},
     ReadRow{CommandCode::kGetStats, handle_get_stats},
@@ -92,7 +93,8 @@ std::unique_ptr<net::ConnectionContext> Dispatcher::on_opened(const net::Connect
     return session;
 }
 
-Task<void> Dispatcher::on_frame(net::ConnectionContext& context, net::Frame frame, net::Reply& reply) {
+Task<void> Dispatcher::on_frame(net::ConnectionContext& context, net::Frame frame,
+                                net::Reply& reply) {
     auto& session = static_cast<Session&>(context);
     const wire::RequestHeader& header = frame.header;
     switch (frame.fault) {
@@ -182,7 +184,8 @@ Task<void> Dispatcher::on_closed(net::ConnectionContext& context) {
     const ClientId client = session.client;
     const SessionId epoch = session.epoch;
     services_.sessions.unbind(session);
-    // A membership of a dead connection must not survive it, so a busy metadata shard is asked again.
+    // A membership of a dead connection must not survive it, so a busy metadata shard is asked
+    // again.
     for (int attempt = 0; attempt < kEndSessionAttemptsMax; ++attempt) {
         const MetadataReply ended = co_await services_.router.end_session(client, epoch);
         if (ended.status == ErrorCode::kOk) {

@@ -1,5 +1,5 @@
-// Dispatcher: takes complete frames from the transports, passes the gates (header, stamp, login) and calls
-// the handler of the command. The table from command to handler is in dispatch.cpp.
+// Dispatcher: takes complete frames from the transports, passes the gates (header, stamp, login)
+// and calls the handler of the command. The table from command to handler is in dispatch.cpp.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// What a shard tells the rest of the process about itself once a second: reasons why it cannot serve
-// everything, and figures of its journal. The shard never waits here: while somebody reads, it skips its update.
+// What a shard tells the rest of the process about itself once a second: reasons why it cannot
+// serve everything, and figures of its journal. The shard never waits here: while somebody reads,
+// it skips its update.
 #pragma once
 
 #include <cstdint>

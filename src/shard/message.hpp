@@ -1,6 +1,6 @@
-// What crosses from one shard to another. A client's request costs one message to the shard that serves
-// it and one back; both are closed variants of owned values. Commands that expect an answer carry the
-// ticket of the waiting coroutine on the asking shard.
+// What crosses from one shard to another. A client's request costs one message to the shard that
+// serves it and one back; both are closed variants of owned values. Commands that expect an answer
+// carry the ticket of the waiting coroutine on the asking shard.
 #pragma once
 
 #include <cstdint>
@@ -121,8 +121,8 @@ struct SessionEnded {
     SessionId session;
 };
 
-/// Orderly stop, in two phases: first connections end (their sessions still reach shard 0), then partitions
-/// close. Answered when the phase is done on that shard.
+/// Orderly stop, in two phases: first connections end (their sessions still reach shard 0), then
+/// partitions close. Answered when the phase is done on that shard.
 enum class StopPhase : std::uint8_t { kConnections, kPartitions };
 struct StopCommand {
     static constexpr bool kShardPortable = true;
@@ -130,9 +130,9 @@ struct StopCommand {
     StopPhase phase = StopPhase::kConnections;
 };
 
-using Request = std::variant<AppendCommand, PollQuery, OffsetCommand, MetadataCommand, RegisterCommand,
-                             EndSessionCommand, AdoptConnection, RetirePartition, ForgetGroup,
-                             SessionEnded, StopCommand>;
+using Request = std::variant<AppendCommand, PollQuery, OffsetCommand, MetadataCommand,
+                             RegisterCommand, EndSessionCommand, AdoptConnection, RetirePartition,
+                             ForgetGroup, SessionEnded, StopCommand>;
 
 struct AppendReply {
     static constexpr bool kShardPortable = true;

@@ -26,8 +26,8 @@ MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::W
       wal_(wal),
       options_(std::move(options)),
       driver_(pipelines_, {.head = options_.head,
-                          .last_timestamp = options_.last_timestamp,
-                          .pipeline_max = options_.pipeline_max}),
+                           .last_timestamp = options_.last_timestamp,
+                           .pipeline_max = options_.pipeline_max}),
       work_(loop.ready()),
       scope_(loop.ready()) {}
 
@@ -74,8 +74,8 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
             co_return MetadataReply{.drop = true};
     }
 
-    Result<metadata::Admitted> admitted = metadata::admit(
-        {.operation = command.operation, .body = command.body.bytes()});
+    Result<metadata::Admitted> admitted =
+        metadata::admit({.operation = command.operation, .body = command.body.bytes()});
     if (!admitted.has_value()) {
         co_return MetadataReply{.status = admitted.error().code, .commit = commit()};
     }
@@ -118,9 +118,8 @@ Task<MetadataReply> MetadataPlane::end_session(ClientId client, SessionId sessio
     InFlight in_flight(loop_.ready());
     in_flight.operation.prepare = {.client = client, .session = session};
     const ErrorCode error = co_await propose(in_flight, metadata::make_logout());
-    co_return MetadataReply{.status = error,
-                            .op = in_flight.operation.prepare.op,
-                            .commit = commit()};
+    co_return MetadataReply{
+        .status = error, .op = in_flight.operation.prepare.op, .commit = commit()};
 }
 
 Task<Status> MetadataPlane::propose_own(metadata::Admitted admitted) {
@@ -167,9 +166,9 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     const Status written = co_await wal_.append(std::move(entry));
     if (!written.has_value() && !fenced_) {
         fenced_ = true;
-        observe::log_error("metadata",
-                           "the metadata log cannot be written; changes are refused until a restart",
-                           {{"error", to_string(written.error())}});
+        observe::log_error(
+            "metadata", "the metadata log cannot be written; changes are refused until a restart",
+            {{"error", to_string(written.error())}});
     }
     driver_.appended(in_flight, written.has_value(), [this](replication::Proposal& proposal) {
         on_commit(static_cast<InFlight&>(proposal));

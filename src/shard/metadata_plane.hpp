@@ -1,11 +1,11 @@
-// The metadata log of this node: every change of streams, topics, partitions, groups and sessions is
-// prepared, written with a barrier, committed, applied and published here, and only then answered.
-// Shard 0 only; other shards reach it through the router.
+// The metadata log of this node: every change of streams, topics, partitions, groups and sessions
+// is prepared, written with a barrier, committed, applied and published here, and only then
+// answered. Shard 0 only; other shards reach it through the router.
 //
 // A command: client table (is it a repetition?) -> admit (decode and bound) -> consensus group (op
-// number) -> WAL (group commit) -> commit -> apply to the hidden copy -> publish -> reply. What commits
-// while the old readers are still inside is applied and published together.
-// A failed WAL write fences the plane: reads and messages go on, changes are refused with 57 until a restart,
+// number) -> WAL (group commit) -> commit -> apply to the hidden copy -> publish -> reply. What
+// commits while the old readers are still inside is applied and published together. A failed WAL
+// write fences the plane: reads and messages go on, changes are refused with 57 until a restart,
 // because nobody knows what the disk holds.
 #pragma once
 
@@ -54,7 +54,8 @@ class MetadataPlane : public coro::Anchored {
     coro::Task<MetadataReply> submit(MetadataCommand command);
     /// A new session for `client` (verified as `user`). The session number is the reply's `op`.
     coro::Task<MetadataReply> register_client(ClientId client, model::UserId user);
-    /// Logout or loss of the connection. Nothing happens when the session is not the client's current one.
+    /// Logout or loss of the connection. Nothing happens when the session is not the client's
+    /// current one.
     coro::Task<MetadataReply> end_session(ClientId client, SessionId session);
     /// An operation of the server itself, with root's rights.
     coro::Task<Status> propose_own(metadata::Admitted admitted);

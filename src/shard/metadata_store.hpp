@@ -1,5 +1,5 @@
-// The published metadata of this process: a left-right pair of states that shard 0 changes and every
-// shard reads by one load. MetadataReader is what handlers hold.
+// The published metadata of this process: a left-right pair of states that shard 0 changes and
+// every shard reads by one load. MetadataReader is what handlers hold.
 //
 // A reference from state() is good until the coroutine suspends: look up again afterwards.
 #pragma once
@@ -44,7 +44,8 @@ using MetadataPair = runtime::LeftRight<MetadataCopy>;
 
 class MetadataReader {
  public:
-    MetadataReader(const MetadataPair& pair, ShardIndex shard) noexcept : pair_(pair), shard_(shard) {}
+    MetadataReader(const MetadataPair& pair, ShardIndex shard) noexcept
+        : pair_(pair), shard_(shard) {}
     [[nodiscard]] const metadata::State& state() const noexcept { return pair_.read(shard_).state; }
 
  private:

@@ -38,16 +38,18 @@ Task<Result<PartitionHandle>> PartitionOwner::find(PartitionRef ref) {
     if (row->incarnation != ref.incarnation) {
         co_return fail(ErrorCode::kTransientNotAccepted);
     }
-    const partitions::PartitionOptions options = partition_options(topic_of(state, ref.key)->options.values);
+    const partitions::PartitionOptions options =
+        partition_options(topic_of(state, ref.key)->options.values);
     std::shared_ptr<metadata::PartitionStats> stats = row->stats;
-    Result<PartitionHandle> opened = co_await table_.open(
-        ref.key, ref.incarnation, options, [stats = std::move(stats)](const partitions::Counters& now) {
-            stats->store({.message_count = now.message_count,
-                          .size_bytes = now.size_bytes,
-                          .offset_first = now.first_offset.value(),
-                          .offset_current = now.current_offset.value(),
-                          .segment_count = now.segment_count});
-        });
+    Result<PartitionHandle> opened =
+        co_await table_.open(ref.key, ref.incarnation, options,
+                             [stats = std::move(stats)](const partitions::Counters& now) {
+                                 stats->store({.message_count = now.message_count,
+                                               .size_bytes = now.size_bytes,
+                                               .offset_first = now.first_offset.value(),
+                                               .offset_current = now.current_offset.value(),
+                                               .segment_count = now.segment_count});
+                             });
     co_return opened;
 }
 
@@ -75,7 +77,8 @@ Task<Result<partitions::PollResult>> PartitionOwner::poll(PartitionRef ref,
     co_return result;
 }
 
-Task<Result<std::optional<partitions::StoredOffset>>> PartitionOwner::offset(OffsetCommand command) {
+Task<Result<std::optional<partitions::StoredOffset>>> PartitionOwner::offset(
+    OffsetCommand command) {
     if (command.fence.has_value() && !holds(*command.fence, command.partition.key)) {
         co_return fail(ErrorCode::kResourceNotFound);
     }
@@ -107,8 +110,9 @@ Task<void> PartitionOwner::forget_group(ForgetGroup command) {
     Result<PartitionHandle> partition =
         co_await find(PartitionRef{.key = command.key, .incarnation = row->incarnation});
     if (partition.has_value()) {
-        const Status deleted = co_await (*partition)->delete_offset(
-            {.kind = wire::ConsumerKind::kGroup, .id = command.group.value()});
+        const Status deleted =
+            co_await (*partition)
+                ->delete_offset({.kind = wire::ConsumerKind::kGroup, .id = command.group.value()});
         static_cast<void>(deleted);  // 3021: the group never stored one
     }
 }

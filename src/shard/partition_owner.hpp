@@ -1,6 +1,6 @@
-// PartitionOwner: carries out on their owner's shard what clients of any shard ask of partitions. Checks
-// that the request means the partition's present life (incarnation) and, for group members, that they
-// still own it; materialises a partition at its first touch.
+// PartitionOwner: carries out on their owner's shard what clients of any shard ask of partitions.
+// Checks that the request means the partition's present life (incarnation) and, for group members,
+// that they still own it; materialises a partition at its first touch.
 #pragma once
 
 #include <optional>
@@ -22,15 +22,16 @@ class PartitionOwner {
     /// Errors: 58 for another life of the partition, 3007 when there is none.
     coro::Task<Result<Offset>> append(PartitionRef ref, partitions::AppendRequest request);
     /// 5009 when the fence says that the member lost the partition.
-    coro::Task<Result<partitions::PollResult>> poll(PartitionRef ref, partitions::PollRequest request,
+    coro::Task<Result<partitions::PollResult>> poll(PartitionRef ref,
+                                                    partitions::PollRequest request,
                                                     std::optional<GroupFence> fence);
     /// Also 4100, 3021, 3024; 20 when the fence does not hold.
     coro::Task<Result<std::optional<partitions::StoredOffset>>> offset(OffsetCommand command);
     coro::Task<void> retire(RetirePartition command);
     coro::Task<void> forget_group(ForgetGroup command);
 
-    /// Opens every partition of this shard that has files or is named by the journals of earlier runs, so
-    /// that nothing stays in those journals and counters are right from the start.
+    /// Opens every partition of this shard that has files or is named by the journals of earlier
+    /// runs, so that nothing stays in those journals and counters are right from the start.
     coro::Task<Status> open_existing(std::uint16_t shard_count, ShardIndex self,
                                      const storage::JournalReplay& replay);
 
@@ -46,6 +47,7 @@ class PartitionOwner {
 };
 
 /// What a topic's options mean for each of its partitions.
-[[nodiscard]] partitions::PartitionOptions partition_options(const model::TopicOptions& topic) noexcept;
+[[nodiscard]] partitions::PartitionOptions partition_options(
+    const model::TopicOptions& topic) noexcept;
 
 }  // namespace galgo::shard

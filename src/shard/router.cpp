@@ -34,7 +34,8 @@ ShardIndex Router::owner_of(PartitionKey key) const noexcept {
     return wire::shard_of(key, shard_count_);
 }
 
-/// Sends `command` with a ticket and waits for its reply; none when a lane or the slot table is full.
+/// Sends `command` with a ticket and waits for its reply; none when a lane or the slot table is
+/// full.
 template <class Reply, class Command>
 Task<std::optional<Reply>> Router::ask(ShardIndex shard, Command command) {
     const std::optional<runtime::Ticket> ticket = slots_.open();

@@ -1,6 +1,7 @@
 // Router: the one place where a request crosses from the shard of its connection to the shard that
-// serves it. Each function looks the owner up, runs the command here when this shard is the owner, and
-// otherwise costs one request and one reply message. A full lane or slot table is answered with 58.
+// serves it. Each function looks the owner up, runs the command here when this shard is the owner,
+// and otherwise costs one request and one reply message. A full lane or slot table is answered
+// with 58.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ class Router {
     [[nodiscard]] ShardIndex owner_of(PartitionKey key) const noexcept;
 
     coro::Task<Result<Offset>> append(PartitionRef partition, partitions::AppendRequest request);
-    coro::Task<Result<partitions::PollResult>> poll(PartitionRef partition, partitions::PollRequest request,
+    coro::Task<Result<partitions::PollResult>> poll(PartitionRef partition,
+                                                    partitions::PollRequest request,
                                                     std::optional<GroupFence> fence);
     coro::Task<Result<std::optional<partitions::StoredOffset>>> offset(OffsetCommand command);
 

@@ -1,5 +1,5 @@
-// What a handler may use: the published metadata, the router, the offload thread, and facts of this node.
-// One per shard, built by Shard; references stay valid for the shard's life.
+// What a handler may use: the published metadata, the router, the offload thread, and facts of this
+// node. One per shard, built by Shard; references stay valid for the shard's life.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,14 @@
 
 namespace galgo::shard {
 
-/// Facts of the process that replies show. Filled by the server before the listeners accept; read-only then,
-/// but for the counters.
+/// Facts of the process that replies show. Filled by the server before the listeners accept;
+/// read-only then, but for the counters.
 struct NodeFacts {
     std::string cluster_name = "single-node";
     std::string node_name = "galgo-node";
     std::string ip = "127.0.0.1";
     std::uint16_t tcp_port = 0;
-    std::uint16_t quic_port = 0;       ///< 0: not offered
+    std::uint16_t quic_port = 0;  ///< 0: not offered
     std::uint16_t http_port = 0;
     std::uint16_t websocket_port = 0;
     std::string server_version;
@@ -55,8 +55,8 @@ struct Services {
     /// PHC string that unknown users are verified against, so that they take as long as known ones.
     const std::string& dummy_password_hash;
     ReadSystemStats read_system_stats = nullptr;
-    /// Counts sends that leave the partition to the server: one counter a shard, so that no partition of
-    /// any topic is left out.
+    /// Counts sends that leave the partition to the server: one counter a shard, so that no
+    /// partition of any topic is left out.
     std::uint32_t balanced_turn = 0;
 };
 

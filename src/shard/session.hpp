@@ -1,5 +1,5 @@
-// What a shard knows of one of its connections: who is on the other end. One connection is bound to at
-// most one (client, session, user); binding happens at login, ends at logout, eviction or loss.
+// What a shard knows of one of its connections: who is on the other end. One connection is bound to
+// at most one (client, session, user); binding happens at login, ends at logout, eviction or loss.
 #pragma once
 
 #include <map>
@@ -18,7 +18,8 @@ struct Session final : net::ConnectionContext {
     model::UserId user = model::kNoUserId;
 };
 
-/// The bound sessions of one shard, by client id. The sessions themselves belong to their connections.
+/// The bound sessions of one shard, by client id. The sessions themselves belong to their
+/// connections.
 class SessionIndex {
  public:
     void bind(Session& session, ClientId client, SessionId epoch, model::UserId user) {
@@ -38,7 +39,8 @@ class SessionIndex {
         session.epoch = {};
         session.user = model::kNoUserId;
     }
-    /// The session ended elsewhere (table full, logged in again): its connection is anonymous from now on.
+    /// The session ended elsewhere (table full, logged in again): its connection is anonymous from
+    /// now on.
     void end(ClientId client, SessionId epoch) {
         const auto found = by_client_.find(client);
         if (found != by_client_.end() && found->second->epoch == epoch) {

@@ -23,7 +23,6 @@ storage::JournalOptions journal_options(const Process& process, ShardIndex self)
             .first_sequence = process.replay->next_sequence()};
 }
 
-
 }  // namespace
 
 Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wal* wal)
@@ -47,9 +46,10 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
                                       .pipeline_max = process.metadata_pipeline_max,
                                       .head = process.metadata_head,
                                       .last_timestamp = process.metadata_timestamp,
-                                      .on_changes = [this](const std::vector<metadata::Change>& changes) {
-                                          on_changes(changes);
-                                      }})),
+                                      .on_changes =
+                                          [this](const std::vector<metadata::Change>& changes) {
+                                              on_changes(changes);
+                                          }})),
       router_(process.mesh, self, slots_, owner_, plane_.get()),
       services_{.loop = loop_,
                 .metadata = MetadataReader(process.metadata, self),
@@ -93,9 +93,11 @@ Task<Status> Shard::start() {
 Task<void> Shard::housekeep(Anchor<Shard> shard) {
     while (co_await shard->housekeeping_.sleep_for(kHousekeepingNs)) {
         co_await shard->table_.checkpoint();
-        if (shard->plane_ != nullptr) {  // one shard for all: segments that were dropped give back their room
-            const Result<bool> emptied = co_await storage::empty_trash(
-                shard->loop_.io(), shard->loop_.ready(), shard->process_.data_path + "/trash", kTrashStepsMax);
+        if (shard->plane_ !=
+            nullptr) {  // one shard for all: segments that were dropped give back their room
+            const Result<bool> emptied =
+                co_await storage::empty_trash(shard->loop_.io(), shard->loop_.ready(),
+                                              shard->process_.data_path + "/trash", kTrashStepsMax);
             static_cast<void>(emptied);  // what is left is tried again in a second
         }
         HealthReport report{.faults = shard->table_.faults(),
@@ -109,9 +111,9 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
 }
 
 bool Shard::drain() {
-    const std::size_t count =
-        port_.drain([this](ShardIndex from, Request&& request) { on_request(from, std::move(request)); },
-                    [this](ShardIndex, ReplyMessage&& reply) { on_reply(std::move(reply)); });
+    const std::size_t count = port_.drain(
+        [this](ShardIndex from, Request&& request) { on_request(from, std::move(request)); },
+        [this](ShardIndex, ReplyMessage&& reply) { on_reply(std::move(reply)); });
     return count != 0;
 }
 
@@ -126,9 +128,7 @@ void Shard::on_request(ShardIndex from, Request&& request) {
         void operator()(AppendCommand& c) {
             shard.scope_.spawn(serve_append, Anchor(shard), from, std::move(c));
         }
-        void operator()(PollQuery& q) {
-            shard.scope_.spawn(serve_poll, Anchor(shard), from, q);
-        }
+        void operator()(PollQuery& q) { shard.scope_.spawn(serve_poll, Anchor(shard), from, q); }
         void operator()(OffsetCommand& c) {
             shard.scope_.spawn(serve_offset, Anchor(shard), from, c);
         }
@@ -144,16 +144,12 @@ void Shard::on_request(ShardIndex from, Request&& request) {
         void operator()(AdoptConnection& c) {
             shard.connections_.adopt(c.socket, std::move(c.facts));
         }
-        void operator()(RetirePartition& c) {
-            shard.scope_.spawn(serve_retire, Anchor(shard), c);
-        }
+        void operator()(RetirePartition& c) { shard.scope_.spawn(serve_retire, Anchor(shard), c); }
         void operator()(ForgetGroup& c) {
             shard.scope_.spawn(serve_forget_group, Anchor(shard), c);
         }
         void operator()(SessionEnded& c) { shard.sessions_.end(c.client, c.session); }
-        void operator()(StopCommand& c) {
-            shard.scope_.spawn(serve_stop, Anchor(shard), from, c);
-        }
+        void operator()(StopCommand& c) { shard.scope_.spawn(serve_stop, Anchor(shard), from, c); }
     };
     std::visit(Visitor{*this, from}, request);
 }
@@ -188,7 +184,8 @@ Task<void> Shard::serve_register(Anchor<Shard> shard, ShardIndex from, RegisterC
     shard->port_.reply(from, {.ticket = command.ticket, .body = std::move(reply)});
 }
 
-Task<void> Shard::serve_end_session(Anchor<Shard> shard, ShardIndex from, EndSessionCommand command) {
+Task<void> Shard::serve_end_session(Anchor<Shard> shard, ShardIndex from,
+                                    EndSessionCommand command) {
     GALGO_CHECK(shard->plane_ != nullptr);
     MetadataReply reply = co_await shard->plane_->end_session(command.client, command.session);
     shard->port_.reply(from, {.ticket = command.ticket, .body = std::move(reply)});

@@ -1,6 +1,7 @@
-// Shard: everything one core owns - loop, journal, partitions, connections - and, on shard 0, the metadata
-// plane. Built on its thread by the server; start and stop order are in shard.cpp and nowhere else.
-// What crosses shards arrives in on_request(); what a client asks arrives through the dispatcher.
+// Shard: everything one core owns - loop, journal, partitions, connections - and, on shard 0, the
+// metadata plane. Built on its thread by the server; start and stop order are in shard.cpp and
+// nowhere else. What crosses shards arrives in on_request(); what a client asks arrives through the
+// dispatcher.
 #pragma once
 
 #include <cstdint>
@@ -63,11 +64,13 @@ class Shard : public coro::Anchored {
 
     /// Opens the journal, starts the plane, opens the partitions that have files.
     coro::Task<Status> start();
-    /// After start(): true when every partition of this shard is whole without the journals of earlier runs.
+    /// After start(): true when every partition of this shard is whole without the journals of
+    /// earlier runs.
     [[nodiscard]] bool end_recovery() noexcept { return table_.end_recovery(); }
-    /// Gives a fresh connection to this shard or, by one message, to another, which owns the socket from
-    /// now on. It is closed when nobody can take it.
-    void place_connection(ShardIndex target, runtime::SocketHandle socket, net::ConnectionFacts facts);
+    /// Gives a fresh connection to this shard or, by one message, to another, which owns the socket
+    /// from now on. It is closed when nobody can take it.
+    void place_connection(ShardIndex target, runtime::SocketHandle socket,
+                          net::ConnectionFacts facts);
     /// One phase of the stop, on this shard.
     coro::Task<StopReply> stop(StopPhase phase);
     /// Shard 0: both phases on all shards. True when everything was flushed.
@@ -82,16 +85,19 @@ class Shard : public coro::Anchored {
     void tell(ShardIndex shard, Request&& message);
     void tell_owner(PartitionKey key, Request&& message);
 
-    static coro::Task<void> serve_append(coro::Anchor<Shard> shard, ShardIndex from, AppendCommand command);
+    static coro::Task<void> serve_append(coro::Anchor<Shard> shard, ShardIndex from,
+                                         AppendCommand command);
     static coro::Task<void> serve_poll(coro::Anchor<Shard> shard, ShardIndex from, PollQuery query);
-    static coro::Task<void> serve_offset(coro::Anchor<Shard> shard, ShardIndex from, OffsetCommand command);
+    static coro::Task<void> serve_offset(coro::Anchor<Shard> shard, ShardIndex from,
+                                         OffsetCommand command);
     static coro::Task<void> serve_metadata(coro::Anchor<Shard> shard, ShardIndex from,
                                            MetadataCommand command);
     static coro::Task<void> serve_register(coro::Anchor<Shard> shard, ShardIndex from,
                                            RegisterCommand command);
     static coro::Task<void> serve_end_session(coro::Anchor<Shard> shard, ShardIndex from,
                                               EndSessionCommand command);
-    static coro::Task<void> serve_stop(coro::Anchor<Shard> shard, ShardIndex from, StopCommand command);
+    static coro::Task<void> serve_stop(coro::Anchor<Shard> shard, ShardIndex from,
+                                       StopCommand command);
     static coro::Task<void> serve_retire(coro::Anchor<Shard> shard, RetirePartition command);
     static coro::Task<void> serve_forget_group(coro::Anchor<Shard> shard, ForgetGroup command);
     static coro::Task<void> deliver(coro::Anchor<Shard> shard, ShardIndex to, Request message);

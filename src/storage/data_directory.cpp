@@ -25,14 +25,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFormatPrefix = "galgo-data-format ";
-constexpr std::string_view kFormatLayout = "layout: metadata/journal.wal state/journal-*.wal "
-                                           "streams/S/topics/T/partitions/P/{segments,offsets}\n";
+constexpr std::string_view kFormatLayout =
+    "layout: metadata/journal.wal state/journal-*.wal "
+    "streams/S/topics/T/partitions/P/{segments,offsets}\n";
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kPrivateMode = 0700;
 constexpr std::chrono::milliseconds kLockRetry{20};
 
 std::unexpected<std::string> refuse(const std::string& path, std::string_view what, int error) {
-    return std::unexpected(std::format("data directory {}: {}: {}", path, what, std::strerror(error)));
+    return std::unexpected(
+        std::format("data directory {}: {}: {}", path, what, std::strerror(error)));
 }
 
 /// Makes the directory and its parents. 0 or errno.
@@ -59,7 +61,8 @@ int sync_path(const std::string& path) {
 }
 
 int take_lock(int file, std::uint32_t wait_ms) {
-    std::chrono::milliseconds waited{0};  // counted, not measured: only runtime and above see a clock
+    std::chrono::milliseconds waited{
+        0};  // counted, not measured: only runtime and above see a clock
     while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             return errno;
@@ -98,7 +101,8 @@ std::string check_format(const std::string& path) {
         out.close();
         if (!out || sync_path(temporary) != 0 || ::rename(temporary.c_str(), name.c_str()) != 0 ||
             sync_path(path) != 0) {
-            return std::format("data directory {}: cannot write FORMAT: {}", path, std::strerror(errno));
+            return std::format("data directory {}: cannot write FORMAT: {}", path,
+                               std::strerror(errno));
         }
         return {};
     }
@@ -107,20 +111,22 @@ std::string check_format(const std::string& path) {
     std::uint32_t version = 0;
     const char* begin = line.data() + std::min(line.size(), kFormatPrefix.size());
     const auto [end, error] = std::from_chars(begin, line.data() + line.size(), version);
-    if (!line.starts_with(kFormatPrefix) || error != std::errc{} || end != line.data() + line.size() ||
-        version == 0) {
+    if (!line.starts_with(kFormatPrefix) || error != std::errc{} ||
+        end != line.data() + line.size() || version == 0) {
         return std::format("data directory {}: FORMAT is not ours", path);
     }
     if (version > kDataFormatVersion) {
-        return std::format("data directory {}: written by a newer version (format {}, this one knows {})", path,
-                           version, kDataFormatVersion);
+        return std::format(
+            "data directory {}: written by a newer version (format {}, this one knows {})", path,
+            version, kDataFormatVersion);
     }
     return {};
 }
 
 }  // namespace
 
-DataDirectory::DataDirectory(std::string path, int lock) noexcept : path_(std::move(path)), lock_(lock) {}
+DataDirectory::DataDirectory(std::string path, int lock) noexcept
+    : path_(std::move(path)), lock_(lock) {}
 DataDirectory::DataDirectory(DataDirectory&& other) noexcept
     : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
 DataDirectory& DataDirectory::operator=(DataDirectory&& other) noexcept {
@@ -152,14 +158,15 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
     DataDirectory directory(path, file);
     if (const int error = take_lock(file, options.lock_wait_ms); error != 0) {
         if (error == EWOULDBLOCK) {
-            return std::unexpected(std::format("data directory {}: another process is using it", path));
+            return std::unexpected(
+                std::format("data directory {}: another process is using it", path));
         }
         return refuse(path, "cannot lock it", error);
     }
     if (options.fresh) {
         if (const std::error_code error = delete_content(path)) {
-            return std::unexpected(std::format("data directory {}: cannot delete its content: {}", path,
-                                               error.message()));
+            return std::unexpected(std::format("data directory {}: cannot delete its content: {}",
+                                               path, error.message()));
         }
     }
     if (std::string problem = check_format(path); !problem.empty()) {
@@ -178,7 +185,8 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
     return directory;
 }
 
-std::string DataDirectory::partition(std::uint32_t stream, std::uint32_t topic, std::uint32_t partition) const {
+std::string DataDirectory::partition(std::uint32_t stream, std::uint32_t topic,
+                                     std::uint32_t partition) const {
     return std::format("{}/streams/{}/topics/{}/partitions/{}", path_, stream, topic, partition);
 }
 

@@ -1,9 +1,10 @@
-// DataDirectory: the root of everything a node stores. Taken before anything else is touched: an exclusive flock on
-// `{path}/LOCK` for as long as the object lives. The descriptor is exposed so that every ring can hold it too: the
-// lock then outlives I/O that is still in flight when the process is killed.
+// DataDirectory: the root of everything a node stores. Taken before anything else is touched: an
+// exclusive flock on
+// `{path}/LOCK` for as long as the object lives. The descriptor is exposed so that every ring can
+// hold it too: the lock then outlives I/O that is still in flight when the process is killed.
 //
-// `FORMAT` names version and layout as text; a directory of a newer version is refused. Directories are made with
-// mode 0750, metadata with 0700.
+// `FORMAT` names version and layout as text; a directory of a newer version is refused. Directories
+// are made with mode 0750, metadata with 0700.
 //
 // This file alone uses plain system calls: it runs in main() before any ring exists.
 #pragma once
@@ -18,7 +19,7 @@ inline constexpr std::uint32_t kDataFormatVersion = 1;
 
 struct DataDirectoryOptions {
     std::string path;
-    bool fresh = false;                ///< delete all but LOCK first
+    bool fresh = false;  ///< delete all but LOCK first
     std::uint32_t lock_wait_ms = 10'000;
 };
 

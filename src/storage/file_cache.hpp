@@ -1,5 +1,6 @@
-// FileRef: a counted open file; it closes by itself when the last holder lets go. FileCache: the bounded set of
-// files of sealed segments that a shard keeps open for reading, least recently used out first. One shard.
+// FileRef: a counted open file; it closes by itself when the last holder lets go. FileCache: the
+// bounded set of files of sealed segments that a shard keeps open for reading, least recently used
+// out first. One shard.
 //
 // A file that is deleted while a read holds it stays readable through its reference.
 #pragma once

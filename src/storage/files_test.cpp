@@ -25,9 +25,11 @@ using runtime_sim::TestWorld;
 TEST(SegmentFormat, NamesAndEntries) {
     EXPECT_EQ(segment_file_name(Offset{42}, kLogExtension), "00000000000000000042.log");
     EXPECT_EQ(parse_segment_file_name("00000000000000000042.log", kLogExtension), Offset{42});
-    EXPECT_EQ(parse_segment_file_name("18446744073709551615.index", kIndexExtension), Offset{~std::uint64_t{0}});
-    for (const char* bad : {"", ".log", "42.log", "0000000000000000004x.log", "18446744073709551616.log",
-                            "00000000000000000042.log.torn-1", "00000000000000000042.index"}) {
+    EXPECT_EQ(parse_segment_file_name("18446744073709551615.index", kIndexExtension),
+              Offset{~std::uint64_t{0}});
+    for (const char* bad :
+         {"", ".log", "42.log", "0000000000000000004x.log", "18446744073709551616.log",
+          "00000000000000000042.log.torn-1", "00000000000000000042.index"}) {
         EXPECT_FALSE(parse_segment_file_name(bad, kLogExtension).has_value()) << bad;
     }
     std::byte bytes[kIndexEntryBytes];
@@ -40,7 +42,8 @@ TEST(SegmentFormat, NamesAndEntries) {
 // The bytes of an offset file of 9 as the reference writes it.
 TEST(OffsetsFile, GoldenBytes) {
     const auto bytes = encode_offset_file(Offset{9});
-    const unsigned char expected[16] = {0x09, 0, 0, 0, 0, 0, 0, 0, 0x97, 0x04, 0x75, 0x19, 0x88, 0xaf, 0x60, 0x07};
+    const unsigned char expected[16] = {0x09, 0,    0,    0,    0,    0,    0,    0,
+                                        0x97, 0x04, 0x75, 0x19, 0x88, 0xaf, 0x60, 0x07};
     EXPECT_EQ(std::memcmp(bytes.data(), expected, sizeof(expected)), 0);
     EXPECT_EQ(decode_offset_file(bytes), Offset{9});
     EXPECT_EQ(decode_offset_file(ConstBytes(bytes).first(8)), Offset{9});
@@ -52,14 +55,17 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     TestWorld world(1);
     runtime_sim::Node& node = world.add_node();
     const auto write = [&](OffsetOwner owner, std::uint32_t id, std::uint64_t offset) {
-        return world.run(node, write_offset_file(*node.io, "/p", {owner, id, Offset{offset}}, true));
+        return world.run(node,
+                         write_offset_file(*node.io, "/p", {owner, id, Offset{offset}}, true));
     };
     ASSERT_TRUE(write(OffsetOwner::kConsumer, 7, 1).has_value());
     ASSERT_TRUE(write(OffsetOwner::kConsumer, 7, 2).has_value());
     ASSERT_TRUE(write(OffsetOwner::kGroup, 3, 5).has_value());
     ASSERT_TRUE(write(OffsetOwner::kGroup, 4, 6).has_value());
-    ASSERT_TRUE(world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
-    ASSERT_TRUE(world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
+    ASSERT_TRUE(
+        world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
+    ASSERT_TRUE(
+        world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
     node.disk->write_file("/p/offsets/consumers/8", {});
     node.disk->write_file("/p/offsets/consumers/9.tmp", {});
     node.disk->write_file("/p/offsets/consumers/name", {});
@@ -112,7 +118,8 @@ TEST(Containers, RingAndInlineVector) {
     InlineVector<std::string, 2> moved(std::move(vector));
     EXPECT_EQ(moved.size(), 5U);
     EXPECT_EQ(moved[4], "4");
-    EXPECT_TRUE(vector.empty());  // NOLINT(bugprone-use-after-move): that it is empty is what is tested
+    EXPECT_TRUE(
+        vector.empty());  // NOLINT(bugprone-use-after-move): that it is empty is what is tested
     vector = std::move(moved);
     EXPECT_EQ(vector[0], "0");
 }
@@ -124,7 +131,9 @@ class DataDirectoryTest : public testing::Test {
         ASSERT_NE(::mkdtemp(name), nullptr);
         path_ = std::string(name) + "/data";
     }
-    void TearDown() override { std::filesystem::remove_all(std::filesystem::path(path_).parent_path()); }
+    void TearDown() override {
+        std::filesystem::remove_all(std::filesystem::path(path_).parent_path());
+    }
     std::string path_;
 };
 
@@ -134,7 +143,7 @@ TEST_F(DataDirectoryTest, LocksMakesAndRefuses) {
         ASSERT_TRUE(directory.has_value()) << directory.error();
         EXPECT_GE(directory->lock_descriptor(), 0);
         EXPECT_EQ(directory->path(), path_);
-        struct stat facts {};
+        struct stat facts{};
         ASSERT_EQ(::stat(directory->metadata().c_str(), &facts), 0);
         EXPECT_EQ(facts.st_mode & 0777U, 0700U);
         EXPECT_EQ(directory->partition(1, 2, 3), path_ + "/streams/1/topics/2/partitions/3");

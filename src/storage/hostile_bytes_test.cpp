@@ -1,5 +1,5 @@
-// Recovery over files that anything may have happened to: it neither crashes nor hangs nor loses what is whole, and
-// the log takes appends afterwards or says why not.
+// Recovery over files that anything may have happened to: it neither crashes nor hangs nor loses
+// what is whole, and the log takes appends afterwards or says why not.
 #include "test_rig.hpp"
 
 namespace galgo::storage {
@@ -22,16 +22,26 @@ void mutate(SimRandom& random, std::vector<std::byte>& bytes) {
                     bytes[at] ^= static_cast<std::byte>(1U << random.below(8));
                 }
                 break;
-            case 1: std::fill(place, end, static_cast<std::byte>(random.below(256))); break;
-            case 2: bytes.resize(at); break;
-            case 3: bytes.erase(place, end); break;
+            case 1:
+                std::fill(place, end, static_cast<std::byte>(random.below(256)));
+                break;
+            case 2:
+                bytes.resize(at);
+                break;
+            case 3:
+                bytes.erase(place, end);
+                break;
             case 4: {
                 const std::vector<std::byte> copy(place, end);
-                bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(random.below(bytes.size() + 1)),
-                             copy.begin(), copy.end());
+                bytes.insert(
+                    bytes.begin() + static_cast<std::ptrdiff_t>(random.below(bytes.size() + 1)),
+                    copy.begin(), copy.end());
                 break;
             }
-            default: std::generate(place, end, [&] { return static_cast<std::byte>(random.below(256)); }); break;
+            default:
+                std::generate(place, end,
+                              [&] { return static_cast<std::byte>(random.below(256)); });
+                break;
         }
     }
 }
@@ -39,13 +49,16 @@ void mutate(SimRandom& random, std::vector<std::byte>& bytes) {
 TEST(HostileBytes, RecoveryTakesAnything) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
         SCOPED_TRACE(seed);
-        Rig rig(seed, {.segment_size = 20'000, .messages_required_to_save = 10, .persisted = seed % 2 == 0},
-                128 * kKiB);
+        Rig rig(
+            seed,
+            {.segment_size = 20'000, .messages_required_to_save = 10, .persisted = seed % 2 == 0},
+            128 * kKiB);
         SimRandom random(seed);
         ASSERT_NO_FATAL_FAILURE(rig.start());
         for (int i = 0; i < 40; ++i) {
-            ASSERT_TRUE(rig.append_now(1 + static_cast<std::uint32_t>(random.below(3)), random.below(2000))
-                            .has_value());
+            ASSERT_TRUE(
+                rig.append_now(1 + static_cast<std::uint32_t>(random.below(3)), random.below(2000))
+                    .has_value());
         }
         if (random.percent(50)) {
             rig.stop();

@@ -1,5 +1,5 @@
-// InlineVector: a move-only vector whose first N elements live in the object itself, so that the usual
-// plan or reply needs no allocation. Grows on the heap beyond N.
+// InlineVector: a move-only vector whose first N elements live in the object itself, so that the
+// usual plan or reply needs no allocation. Grows on the heap beyond N.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,8 @@ static_assert(kAtKindAgain + 2 <= kJournalRecordHeaderBytes);
 
 std::uint64_t record_checksum(ConstBytes header, ConstBytes body, std::uint64_t seed,
                               std::uint64_t position) noexcept {
-    return detail::bound_checksum(header.subspan(16, kJournalRecordHeaderBytes - 16), body, seed + position);
+    return detail::bound_checksum(header.subspan(16, kJournalRecordHeaderBytes - 16), body,
+                                  seed + position);
 }
 
 }  // namespace
@@ -62,8 +63,7 @@ void encode_journal_file_header(MutableBytes to, const JournalFileHeader& header
 
 std::optional<JournalFileHeader> decode_journal_file_header(ConstBytes from) noexcept {
     if (from.size() < kJournalFileHeaderBytes || load<std::uint64_t>(from, 0) != kFileMagic ||
-        load<std::uint32_t>(from, 8) != kJournalVersion ||
-        load<std::uint32_t>(from, 12) > 0xFFFF ||
+        load<std::uint32_t>(from, 8) != kJournalVersion || load<std::uint32_t>(from, 12) > 0xFFFF ||
         load<std::uint64_t>(from, 56) != detail::checksum(from.first(56))) {
         return std::nullopt;
     }
@@ -145,7 +145,8 @@ std::optional<JournalRecord> decode_journal_record(ConstBytes header) noexcept {
 
 bool verify_journal_record(ConstBytes header, ConstBytes body, std::uint64_t seed,
                            std::uint64_t position) noexcept {
-    return load<std::uint64_t>(header, kAtChecksum) == record_checksum(header, body, seed, position);
+    return load<std::uint64_t>(header, kAtChecksum) ==
+           record_checksum(header, body, seed, position);
 }
 
 std::string journal_file_name(ShardIndex shard, std::uint64_t sequence) {
@@ -169,7 +170,8 @@ std::optional<JournalFileName> parse_journal_file_name(std::string_view name) no
     std::uint64_t sequence = 0;
     const char* end = name.data() + name.size();
     const auto [shard_end, shard_error] = std::from_chars(name.data(), name.data() + dash, shard);
-    const auto [sequence_end, sequence_error] = std::from_chars(name.data() + dash + 1, end, sequence);
+    const auto [sequence_end, sequence_error] =
+        std::from_chars(name.data() + dash + 1, end, sequence);
     if (shard_error != std::errc{} || shard_end != name.data() + dash ||
         sequence_error != std::errc{} || sequence_end != end) {
         return std::nullopt;

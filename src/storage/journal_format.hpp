@@ -1,8 +1,9 @@
 // Byte layout of the shard journal's files, docs/formats/journal.md. Pure: no I/O.
 //
-// A file is a 64-byte header, then records back to back, then zeros or bytes of an earlier life. The
-// checksum of a record is seeded with the file's identity (epoch, shard, sequence) and its position, so that
-// a byte of an earlier life never reads as a record of this one. Bytes from disk are never asserted on.
+// A file is a 64-byte header, then records back to back, then zeros or bytes of an earlier life.
+// The checksum of a record is seeded with the file's identity (epoch, shard, sequence) and its
+// position, so that a byte of an earlier life never reads as a record of this one. Bytes from disk
+// are never asserted on.
 #pragma once
 
 #include <cstddef>
@@ -82,6 +83,7 @@ struct JournalFileName {
     ShardIndex shard{0};
     std::uint64_t sequence = 0;
 };
-[[nodiscard]] std::optional<JournalFileName> parse_journal_file_name(std::string_view name) noexcept;
+[[nodiscard]] std::optional<JournalFileName> parse_journal_file_name(
+    std::string_view name) noexcept;
 
 }  // namespace galgo::storage

@@ -35,7 +35,8 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
     facts.last_op = std::max(facts.last_op, record.op);
     facts.last_view = std::max(facts.last_view, record.view);
     if (const std::uint64_t epoch = files_[file].header.epoch; epoch > facts.last_epoch) {
-        // What an earlier boot did not find whole was judged then; commits of this one do not speak of it.
+        // What an earlier boot did not find whole was judged then; commits of this one do not speak
+        // of it.
         for (JournaledBatch& batch : facts.batches) {
             if (!batch.has_body()) {
                 batch.op = OpNumber{~std::uint64_t{0}};
@@ -59,15 +60,16 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
     while (!facts.batches.empty() && facts.batches.back().end() > record.base_offset) {
         facts.batches.pop_back();
     }
-    facts.batches.push_back({.base_offset = record.base_offset,
-                             .message_count = record.message_count,
-                             .timestamp = record.timestamp,
-                             .op = record.op,
-                             .view = record.view,
-                             .batch_checksum = record.batch_checksum,
-                             .batch_length = record.batch_length,
-                             .file = file,
-                             .body_position = record.kind == JournalKind::kBatch ? body_position : 0});
+    facts.batches.push_back(
+        {.base_offset = record.base_offset,
+         .message_count = record.message_count,
+         .timestamp = record.timestamp,
+         .op = record.op,
+         .view = record.view,
+         .batch_checksum = record.batch_checksum,
+         .batch_length = record.batch_length,
+         .file = file,
+         .body_position = record.kind == JournalKind::kBatch ? body_position : 0});
     facts.end_named = std::max(facts.end_named, facts.batches.back().end());
 }
 
@@ -104,8 +106,9 @@ Task<Status> JournalReplay::scan_file(runtime::IoBackend& io, std::uint32_t inde
         const ConstBytes rest(window.get() + offset_in_window, window_size - offset_in_window);
         const auto record = decode_journal_record(rest);
         if (!record.has_value() || rest.size() < kJournalRecordHeaderBytes + record->body_bytes ||
-            !verify_journal_record(rest, rest.subspan(kJournalRecordHeaderBytes, record->body_bytes), seed,
-                                   position)) {
+            !verify_journal_record(rest,
+                                   rest.subspan(kJournalRecordHeaderBytes, record->body_bytes),
+                                   seed, position)) {
             break;
         }
         take_record(*record, index, position + kJournalRecordHeaderBytes);
@@ -141,7 +144,8 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
         (void)co_await runtime::close(io, handle);
         GALGO_CO_TRY(got);
         const auto header = decode_journal_file_header(ConstBytes(bytes, *got));
-        // A header of another sequence is one of an earlier life: the crash came before the first record.
+        // A header of another sequence is one of an earlier life: the crash came before the first
+        // record.
         if (header.has_value()) {
             replay.epoch_max_ = std::max(replay.epoch_max_, header->epoch);
             file.header = *header;
@@ -160,7 +164,8 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
     co_return replay;
 }
 
-Task<Result<memory::BufRef>> JournalReplay::read_body(runtime::IoBackend& io, memory::BufferPool& pool,
+Task<Result<memory::BufRef>> JournalReplay::read_body(runtime::IoBackend& io,
+                                                      memory::BufferPool& pool,
                                                       const JournaledBatch& batch) const {
     const File& file = files_[batch.file];
     GALGO_CHECK(batch.has_body() && batch.batch_length < kBulkBatchBytes);
@@ -169,7 +174,8 @@ Task<Result<memory::BufRef>> JournalReplay::read_body(runtime::IoBackend& io, me
     GALGO_CO_TRY_ASSIGN(memory::BufRef buffer, pool.acquire(size, memory::AcquireClass::kReserved));
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
                         co_await runtime::open(io, file.path, runtime::OpenMode::kRead));
-    const Result<std::size_t> got = co_await runtime::read(io, handle, buffer.mutable_bytes(), position);
+    const Result<std::size_t> got =
+        co_await runtime::read(io, handle, buffer.mutable_bytes(), position);
     (void)co_await runtime::close(io, handle);
     GALGO_CO_TRY(got);
     const ConstBytes bytes = buffer.bytes();

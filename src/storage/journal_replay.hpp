@@ -1,10 +1,11 @@
-// Replay of the shard journals at boot, before any shard runs: what each partition had been told and may not
-// have in its segments yet. Reads all files of all shards and epochs in the order (epoch, sequence, position);
-// the shard count may have changed since. A file ends at its first record that does not verify: that is where
-// the crash was, or the end of its present life.
+// Replay of the shard journals at boot, before any shard runs: what each partition had been told
+// and may not have in its segments yet. Reads all files of all shards and epochs in the order
+// (epoch, sequence, position); the shard count may have changed since. A file ends at its first
+// record that does not verify: that is where the crash was, or the end of its present life.
 //
-// Memory: about 100 bytes a record in the files; bodies stay on disk and are read when a partition asks for
-// them. Journals may be removed when every partition with facts has been recovered from them.
+// Memory: about 100 bytes a record in the files; bodies stay on disk and are read when a partition
+// asks for them. Journals may be removed when every partition with facts has been recovered from
+// them.
 #pragma once
 
 #include <map>
@@ -29,7 +30,7 @@ struct JournaledBatch {
     ViewNumber view;
     std::uint64_t batch_checksum = 0;
     std::uint64_t batch_length = 0;
-    std::uint32_t file = 0;        ///< index in the replay
+    std::uint32_t file = 0;           ///< index in the replay
     std::uint64_t body_position = 0;  ///< 0 = only named, the bytes are in the segment
 
     [[nodiscard]] bool has_body() const noexcept { return body_position != 0; }
@@ -47,8 +48,9 @@ struct JournaledOffset {
 struct JournalFacts {
     PartitionKey partition;
     Incarnation incarnation;
-    /// By ascending offset, without overlap: a later record replaces what an earlier one put at or behind its
-    /// base offset (a failed append that was tried again, or a log cut by a view change).
+    /// By ascending offset, without overlap: a later record replaces what an earlier one put at or
+    /// behind its base offset (a failed append that was tried again, or a log cut by a view
+    /// change).
     std::vector<JournaledBatch> batches;
     std::vector<JournaledOffset> offsets;  ///< in the order they were written
     Offset end_named;                      ///< behind the highest offset that any record names
@@ -64,11 +66,14 @@ class JournalReplay {
 
     JournalReplay() = default;
 
-    [[nodiscard]] const std::map<Key, JournalFacts>& partitions() const noexcept { return partitions_; }
+    [[nodiscard]] const std::map<Key, JournalFacts>& partitions() const noexcept {
+        return partitions_;
+    }
     /// Null when the journals do not know the partition.
     [[nodiscard]] const JournalFacts* find(PartitionKey partition, Incarnation incarnation) const;
 
-    /// The bytes of a batch, verified once more. Fails with CannotReadMessage when the file has changed.
+    /// The bytes of a batch, verified once more. Fails with CannotReadMessage when the file has
+    /// changed.
     coro::Task<Result<memory::BufRef>> read_body(runtime::IoBackend& io, memory::BufferPool& pool,
                                                  const JournaledBatch& batch) const;
 
@@ -82,7 +87,8 @@ class JournalReplay {
     coro::Task<Status> remove_files(runtime::IoBackend& io) const;
 
  private:
-    friend coro::Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string directory);
+    friend coro::Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io,
+                                                             std::string directory);
     struct File {
         std::string path;
         JournalFileHeader header;
@@ -100,8 +106,8 @@ class JournalReplay {
     std::uint64_t record_count_ = 0;
 };
 
-/// Reads all journals below `directory` ("{path}/state"); an absent directory is an empty replay. Errors are
-/// those of the operating system; damage is not an error.
+/// Reads all journals below `directory` ("{path}/state"); an absent directory is an empty replay.
+/// Errors are those of the operating system; damage is not an error.
 coro::Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string directory);
 
 }  // namespace galgo::storage

@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view kTemporary = ".tmp";
 
 std::string directory_of(const std::string& partition_directory, OffsetOwner owner) {
-    return partition_directory + (owner == OffsetOwner::kConsumer ? "/offsets/consumers" : "/offsets/groups");
+    return partition_directory +
+           (owner == OffsetOwner::kConsumer ? "/offsets/consumers" : "/offsets/groups");
 }
 
 std::optional<std::uint32_t> parse_id(std::string_view name) noexcept {
@@ -30,8 +31,8 @@ std::optional<std::uint32_t> parse_id(std::string_view name) noexcept {
     return id;
 }
 
-Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition_directory, OffsetOwner owner,
-                            LoadedOffsets& loaded) {
+Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition_directory,
+                            OffsetOwner owner, LoadedOffsets& loaded) {
     const std::string directory = directory_of(partition_directory, owner);
     const auto entries = io.list_directory(directory);
     if (!entries.has_value()) {
@@ -86,8 +87,8 @@ std::optional<Offset> decode_offset_file(ConstBytes bytes) noexcept {
     return Offset(load<std::uint64_t>(bytes, 0));
 }
 
-Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory, ConsumerOffset offset,
-                               bool sync) {
+Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
+                               ConsumerOffset offset, bool sync) {
     const std::string directory = directory_of(partition_directory, offset.owner);
     const std::string path = directory + '/' + std::to_string(offset.id);
     const std::string temporary = path + std::string(kTemporary);
@@ -101,8 +102,8 @@ Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_dir
     const auto bytes = encode_offset_file(offset.offset);
     Status status = co_await runtime::write_all(io, *opened, bytes, 0);
     if (status.has_value()) {
-        // Without it a power loss may leave the new name on an empty file: the journal's record would be gone
-        // by then.
+        // Without it a power loss may leave the new name on an empty file: the journal's record
+        // would be gone by then.
         status = co_await runtime::sync(io, *opened);
     }
     (void)co_await runtime::close(io, *opened);
@@ -122,8 +123,8 @@ Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_dir
     co_return Status{};
 }
 
-Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory, OffsetOwner owner,
-                                std::uint32_t id) {
+Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory,
+                                OffsetOwner owner, std::uint32_t id) {
     const std::string path = directory_of(partition_directory, owner) + '/' + std::to_string(id);
     const Status removed = co_await runtime::unlink(io, path);
     if (!removed.has_value() && removed.error().os_errno != ENOENT) {
@@ -136,7 +137,9 @@ Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string par
     LoadedOffsets loaded;
     GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kConsumer, loaded));
     GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kGroup, loaded));
-    const auto order = [](const ConsumerOffset& offset) { return std::tuple(offset.owner, offset.id); };
+    const auto order = [](const ConsumerOffset& offset) {
+        return std::tuple(offset.owner, offset.id);
+    };
     std::ranges::sort(loaded.offsets, {}, order);
     std::ranges::sort(loaded.damaged, {}, order);
     co_return loaded;

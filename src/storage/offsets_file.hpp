@@ -1,7 +1,7 @@
 // Checkpoints of consumer offsets: one file of 16 bytes a consumer, `offsets/consumers/{id}` and
-// `offsets/groups/{id}` below the partition's directory: offset u64, XXH3-64 of those 8 bytes. Replaced by rename,
-// so that a crash leaves the old or the new one. Changes since the last checkpoint are in the shard's journal.
-// docs/formats/offsets.md. On the partition's shard.
+// `offsets/groups/{id}` below the partition's directory: offset u64, XXH3-64 of those 8 bytes.
+// Replaced by rename, so that a crash leaves the old or the new one. Changes since the last
+// checkpoint are in the shard's journal. docs/formats/offsets.md. On the partition's shard.
 #pragma once
 
 #include <array>
@@ -30,23 +30,26 @@ struct ConsumerOffset {
 };
 
 struct LoadedOffsets {
-    std::vector<ConsumerOffset> offsets;   ///< by owner and id, ascending
-    std::vector<ConsumerOffset> damaged;   ///< files that do not verify; left where they are, offset unset
+    std::vector<ConsumerOffset> offsets;  ///< by owner and id, ascending
+    std::vector<ConsumerOffset>
+        damaged;  ///< files that do not verify; left where they are, offset unset
 };
 
 [[nodiscard]] std::array<std::byte, kOffsetFileBytes> encode_offset_file(Offset offset) noexcept;
-/// Empty when size or checksum are wrong. 8 bytes without a checksum are accepted, as the reference does.
+/// Empty when size or checksum are wrong. 8 bytes without a checksum are accepted, as the reference
+/// does.
 [[nodiscard]] std::optional<Offset> decode_offset_file(ConstBytes bytes) noexcept;
 
-/// Replaces the file of one consumer; makes the directories when they are absent. `sync`: stable when it returns,
-/// its directory entry included.
+/// Replaces the file of one consumer; makes the directories when they are absent. `sync`: stable
+/// when it returns, its directory entry included.
 coro::Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                      ConsumerOffset offset, bool sync);
 /// An absent file is success.
 coro::Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                       OffsetOwner owner, std::uint32_t id);
-/// All files below the partition's directory; absent directories are empty. Names that are no number are skipped,
-/// leftovers of an interrupted replacement are deleted.
-coro::Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string partition_directory);
+/// All files below the partition's directory; absent directories are empty. Names that are no
+/// number are skipped, leftovers of an interrupted replacement are deleted.
+coro::Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io,
+                                               std::string partition_directory);
 
 }  // namespace galgo::storage

@@ -213,7 +213,8 @@ void PartitionLog::fence(const Error& error, const char* what) {
 }
 
 std::string PartitionLog::fence_text() const {
-    return fence_.has_value() ? std::string(fence_reason_) + ": " + to_string(*fence_) : std::string();
+    return fence_.has_value() ? std::string(fence_reason_) + ": " + to_string(*fence_)
+                              : std::string();
 }
 
 /// A second after a full disk: the tail that could not be written is the probe.
@@ -317,9 +318,11 @@ Task<Status> PartitionLog::close() {
     co_await quiesce();
     co_await scope_.close();
     if (status.has_value() && writer_.index_file) {
-        // An entry for the last batch: everything before it is stable, so the next start looks at no more.
+        // An entry for the last batch: everything before it is stable, so the next start looks at
+        // no more.
         if (writer_.last_batch.has_value() &&
-            (writer_.index.empty() || writer_.index.back().position < writer_.last_batch->position)) {
+            (writer_.index.empty() ||
+             writer_.index.back().position < writer_.last_batch->position)) {
             writer_.index.push_back(*writer_.last_batch);
         }
         (void)co_await write_index(writer_, segments_.back().size_bytes);

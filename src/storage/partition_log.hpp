@@ -1,24 +1,26 @@
-// PartitionLog: the log of one partition on its owner's shard. Newest part in memory (the tail: batches that the
-// shard's journal protects), the rest in segment files; reads see both, and a flush on its way, as one log.
+// PartitionLog: the log of one partition on its owner's shard. Newest part in memory (the tail:
+// batches that the shard's journal protects), the rest in segment files; reads see both, and a
+// flush on its way, as one log.
 //
-// Append. Below 64 KiB: a journal record with the bytes, and the tail. From 64 KiB on: straight into the segment,
-// with all that is pending before it, while the journal gets the name only. `persisted` waits for one fdatasync of
-// the journal and, for bulk, of the segment.
-// Flush. When the committed part of the tail passes a save threshold: one vectored write, in the background; then
-// its journal records are released. A `persisted` log releases them after the sync of the segment, because until
-// then only the journal holds the bytes on stable storage. One write in flight a segment file.
-// Sync. One at a time: directory, then the active file; a segment is made stable before the next one is begun. Index
-// entries reach the disk only when the log before them is stable, so the last entry on disk is where recovery has to
-// begin to look.
+// Append. Below 64 KiB: a journal record with the bytes, and the tail. From 64 KiB on: straight
+// into the segment, with all that is pending before it, while the journal gets the name only.
+// `persisted` waits for one fdatasync of the journal and, for bulk, of the segment. Flush. When the
+// committed part of the tail passes a save threshold: one vectored write, in the background; then
+// its journal records are released. A `persisted` log releases them after the sync of the segment,
+// because until then only the journal holds the bytes on stable storage. One write in flight a
+// segment file. Sync. One at a time: directory, then the active file; a segment is made stable
+// before the next one is begun. Index entries reach the disk only when the log before them is
+// stable, so the last entry on disk is where recovery has to begin to look.
 //
-// Invariants: offsets ascend, holes between batches are legal, an offset is never given twice within one
-// incarnation; committed_end <= end_offset; tail batches lie behind all segments' batches.
-// Errors: a failed write or sync of a segment fences the log for appends (typed error, reads go on). A full disk is
-// tried again by an append at least a second later. Nothing acknowledged is ever dropped.
+// Invariants: offsets ascend, holes between batches are legal, an offset is never given twice
+// within one incarnation; committed_end <= end_offset; tail batches lie behind all segments'
+// batches. Errors: a failed write or sync of a segment fences the log for appends (typed error,
+// reads go on). A full disk is tried again by an append at least a second later. Nothing
+// acknowledged is ever dropped.
 //
-// Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no descriptor after
-// drop_idle_files(), no timer, and makes no file before its first flush.
-// The owner calls close() (or destroy()) before destruction. Files: docs/formats/segment.md, index.md.
+// Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no
+// descriptor after drop_idle_files(), no timer, and makes no file before its first flush. The owner
+// calls close() (or destroy()) before destruction. Files: docs/formats/segment.md, index.md.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +44,11 @@
 namespace galgo::storage {
 
 struct LogOptions {
-    std::uint64_t segment_size = 1 * kGiB;              ///< a segment is sealed when it holds that much
-    std::uint32_t messages_required_to_save = 1024;     ///< at least 1
-    std::uint64_t size_required_to_save = 1 * kMiB;     ///< at least 1
-    bool persisted = false;                             ///< acknowledged = on stable storage
-    bool validate_checksum = true;                      ///< of batches read from disk
+    std::uint64_t segment_size = 1 * kGiB;  ///< a segment is sealed when it holds that much
+    std::uint32_t messages_required_to_save = 1024;  ///< at least 1
+    std::uint64_t size_required_to_save = 1 * kMiB;  ///< at least 1
+    bool persisted = false;                          ///< acknowledged = on stable storage
+    bool validate_checksum = true;                   ///< of batches read from disk
 };
 
 /// A batch as it will stand in the log: header stamped, offsets and op assigned by the caller.
@@ -55,8 +57,8 @@ struct StampedBatch {
     Offset base;           ///< at least end_offset() of the log
     std::uint32_t count = 0;
     Timestamp timestamp;
-    OpNumber op;           ///< above the op of the batch before
-    OpNumber commit_op;    ///< for the journal: highest op known as committed
+    OpNumber op;         ///< above the op of the batch before
+    OpNumber commit_op;  ///< for the journal: highest op known as committed
     ViewNumber view;
 };
 
@@ -117,38 +119,43 @@ struct RecoveryReport {
 
 class PartitionLog : public coro::Anchored {
  public:
-    /// Opens what is below `directory`, repairs it, and brings in what the journal knows (`replay` may be null).
-    /// Never refuses because of damage: the log is then fenced, or begins where it is whole. Errors are those of
-    /// the system. `root`: prefix of `directory` that exists and is stable already.
-    static coro::Task<Result<std::unique_ptr<PartitionLog>>> open(StorageContext& context, std::string root,
-                                                                  std::string directory,
-                                                                  PartitionKey partition,
-                                                                  Incarnation incarnation, LogOptions options,
-                                                                  const JournalReplay* replay);
+    /// Opens what is below `directory`, repairs it, and brings in what the journal knows (`replay`
+    /// may be null). Never refuses because of damage: the log is then fenced, or begins where it is
+    /// whole. Errors are those of the system. `root`: prefix of `directory` that exists and is
+    /// stable already.
+    static coro::Task<Result<std::unique_ptr<PartitionLog>>> open(
+        StorageContext& context, std::string root, std::string directory, PartitionKey partition,
+        Incarnation incarnation, LogOptions options, const JournalReplay* replay);
     ~PartitionLog();
 
-    // ---- writing -----------------------------------------------------------------------------------------
-    /// Completes when the batch has the durability of the log. The batch is placed synchronously, at the start,
-    /// so appends that run side by side keep their order. On an error its offsets stay a hole.
+    // ---- writing
+    // -----------------------------------------------------------------------------------------
+    /// Completes when the batch has the durability of the log. The batch is placed synchronously,
+    /// at the start, so appends that run side by side keep their order. On an error its offsets
+    /// stay a hole.
     coro::Task<Status> append(StampedBatch batch);
-    /// Everything up to `op` may be read. Starts a flush when a save threshold is passed. Synchronous.
+    /// Everything up to `op` may be read. Starts a flush when a save threshold is passed.
+    /// Synchronous.
     void commit(OpNumber op);
     /// Writes the whole tail into segments.
     coro::Task<Status> force_flush();
     /// The same, and waits for stable storage.
     coro::Task<Status> flush_and_sync();
-    /// flush_and_sync(), then lets go of all files. The log is not used afterwards. May be called when fenced.
+    /// flush_and_sync(), then lets go of all files. The log is not used afterwards. May be called
+    /// when fenced.
     coro::Task<Status> close();
 
-    // ---- reading -----------------------------------------------------------------------------------------
-    /// At most `count` messages from `from` on below `committed_end`, at most `max_bytes` unless the first batch
-    /// alone is larger. Synchronous.
+    // ---- reading
+    // -----------------------------------------------------------------------------------------
+    /// At most `count` messages from `from` on below `committed_end`, at most `max_bytes` unless
+    /// the first batch alone is larger. Synchronous.
     [[nodiscard]] ReadPlan plan_read(Offset from, std::uint32_t count, std::uint64_t max_bytes,
                                      Offset committed_end) const;
-    /// Damage where the first wanted batch should be is an error (CannotReadMessage, InvalidMessageChecksum,
-    /// InvalidBatchChecksum); damage further on ends the slices before it.
+    /// Damage where the first wanted batch should be is an error (CannotReadMessage,
+    /// InvalidMessageChecksum, InvalidBatchChecksum); damage further on ends the slices before it.
     coro::Task<Result<ReadSlices>> read(ReadPlan plan);
-    /// First message of the first batch with base timestamp >= `timestamp`; end_offset() when there is none.
+    /// First message of the first batch with base timestamp >= `timestamp`; end_offset() when there
+    /// is none.
     coro::Task<Result<Offset>> offset_at_or_after(Timestamp timestamp);
 
     [[nodiscard]] Offset first_offset() const noexcept;
@@ -159,7 +166,8 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] std::size_t segment_count() const noexcept { return segments_.size(); }
     [[nodiscard]] SegmentFacts segment(std::size_t index) const noexcept;
 
-    // ---- dropping ----------------------------------------------------------------------------------------
+    // ---- dropping
+    // ----------------------------------------------------------------------------------------
     /// The oldest sealed segment goes into the trash. Error SegmentNotFound when there is none.
     coro::Task<Status> drop_oldest_segment();
     /// Drops everything; the log begins at offset 0 under the new incarnation.
@@ -167,7 +175,8 @@ class PartitionLog : public coro::Anchored {
     /// Drops everything, and the directory. The log is not used afterwards.
     coro::Task<Status> destroy();
 
-    // ---- state -------------------------------------------------------------------------------------------
+    // ---- state
+    // -------------------------------------------------------------------------------------------
     /// Why appends are refused, if they are.
     [[nodiscard]] const std::optional<Error>& fenced() const noexcept { return fence_; }
     [[nodiscard]] std::string fence_text() const;
@@ -212,7 +221,7 @@ class PartitionLog : public coro::Anchored {
         Offset start;
         FileRef log;
         FileRef index_file;
-        std::vector<IndexEntry> index;     ///< all entries
+        std::vector<IndexEntry> index;  ///< all entries
         std::size_t index_on_disk = 0;
         std::optional<IndexEntry> last_batch;
     };
@@ -227,8 +236,8 @@ class PartitionLog : public coro::Anchored {
     };
     class Collector;
 
-    PartitionLog(StorageContext& context, std::string root, std::string directory, PartitionKey partition,
-                 Incarnation incarnation, LogOptions options);
+    PartitionLog(StorageContext& context, std::string root, std::string directory,
+                 PartitionKey partition, Incarnation incarnation, LogOptions options);
 
     // partition_log.cpp
     coro::Task<Status> append_bulk(std::uint64_t id, JournalRecord record);
@@ -251,7 +260,8 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> flush_once(std::uint64_t id);
     coro::Task<Status> flush_chunk(std::uint64_t id);
     std::size_t gather(StorageContext::Parts& parts, std::uint64_t id, std::uint64_t& bytes);
-    coro::Task<Status> write_parts(StorageContext::Parts& parts, std::size_t count, std::uint64_t position);
+    coro::Task<Status> write_parts(StorageContext::Parts& parts, std::size_t count,
+                                   std::uint64_t position);
     void take_over_flushed();
     void drop_failed_front();
     coro::Task<Status> sync_until(std::uint64_t mark);
@@ -272,7 +282,8 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> read_range(ReadPlan::DiskRange& range, Collector& collector);
     coro::Task<Status> open_range(ReadPlan::DiskRange& range);
     coro::Task<Result<std::uint64_t>> begin_of(const ReadPlan::DiskRange& range, Offset from);
-    coro::Task<Result<std::optional<Offset>>> find_timestamp(std::size_t segment, Timestamp timestamp);
+    coro::Task<Result<std::optional<Offset>>> find_timestamp(std::size_t segment,
+                                                             Timestamp timestamp);
 
     // partition_log_recovery.cpp
     coro::Task<Status> recover(const JournalReplay* replay);
@@ -323,7 +334,7 @@ class PartitionLog : public coro::Anchored {
     Writer writer_;                  ///< of the last segment
     std::vector<PendingRelease> pending_releases_;
     bool directory_exists_ = false;
-    bool entries_dirty_ = false;     ///< directory entries not stable yet
+    bool entries_dirty_ = false;  ///< directory entries not stable yet
 
     bool flush_running_ = false;
     bool sync_running_ = false;

@@ -1,4 +1,5 @@
-// Dropping segments: retention, purge, deletion. Files go to the trash by rename; their bytes are freed there.
+// Dropping segments: retention, purge, deletion. Files go to the trash by rename; their bytes are
+// freed there.
 #include <cerrno>
 #include <format>
 
@@ -14,7 +15,8 @@ namespace {
 /// partition / offsets / consumers
 constexpr std::uint32_t kDirectoryDepthMax = 3;
 
-Task<Status> remove_tree(runtime::IoBackend& io, const std::string& directory, std::uint32_t depth) {
+Task<Status> remove_tree(runtime::IoBackend& io, const std::string& directory,
+                         std::uint32_t depth) {
     const auto entries = io.list_directory(directory);
     GALGO_CO_TRY(entries);
     for (const runtime::DirectoryEntry& entry : *entries) {
@@ -31,7 +33,8 @@ Task<Status> remove_tree(runtime::IoBackend& io, const std::string& directory, s
 
 }  // namespace
 
-/// Returns when no write, no sync and no background work is on its way. The caller has seen to it that none starts.
+/// Returns when no write, no sync and no background work is on its way. The caller has seen to it
+/// that none starts.
 Task<void> PartitionLog::quiesce() {
     while (flush_running_ || sync_running_ || background_flush_ || background_sync_) {
         if (flush_running_) {
@@ -53,8 +56,8 @@ Task<Status> PartitionLog::move_to_trash(Offset start) {
     }
     GALGO_CO_TRY(co_await runtime::make_directories(context_.io, context_.trash));
     const std::string from = path_of(start, kLogExtension);
-    const std::string to = std::format("{}/{:016x}-{}-{:020}.log", context_.trash, partition_.value(),
-                                       incarnation_.value(), start.value());
+    const std::string to = std::format("{}/{:016x}-{}-{:020}.log", context_.trash,
+                                       partition_.value(), incarnation_.value(), start.value());
     const Status moved = co_await runtime::rename(context_.io, from, to);
     if (!moved.has_value() && moved.error().os_errno != ENOENT) {
         co_return moved;
@@ -126,8 +129,8 @@ Task<Status> PartitionLog::purge(Incarnation incarnation) {
     last_timestamp_ = Timestamp{0};
     incarnation_ = incarnation;
     fence_.reset();
-    // From here on files of the old incarnation are stale wherever a crash leaves them. Before the first file
-    // there is nothing to tell apart.
+    // From here on files of the old incarnation are stale wherever a crash leaves them. Before the
+    // first file there is nothing to tell apart.
     if (directory_exists_) {
         const Status noted = co_await write_incarnation();
         if (noted.has_value()) {

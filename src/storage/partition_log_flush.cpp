@@ -21,7 +21,8 @@ std::string PartitionLog::path_of(Offset start, std::string_view extension) cons
     return directory_ + '/' + segment_file_name(start, extension);
 }
 
-// ---- when ------------------------------------------------------------------------------------------------
+// ---- when
+// ------------------------------------------------------------------------------------------------
 
 void PartitionLog::flush_if_due() {
     if (background_flush_ || closed_ || fence_.has_value() ||
@@ -42,7 +43,8 @@ Task<void> PartitionLog::flush_in_background(coro::Anchor<PartitionLog> log) {
     co_await coro::yield_to(self.context_.ready);
     // The committed part as it is now: later commits start the next flush.
     std::uint64_t id = 0;
-    for (std::size_t i = 0; i < self.tail_.size() && self.tail_[i].end() <= self.committed_end_; ++i) {
+    for (std::size_t i = 0; i < self.tail_.size() && self.tail_[i].end() <= self.committed_end_;
+         ++i) {
         id = self.tail_first_id_ + i;
     }
     if (id != 0 && !self.closed_) {
@@ -65,9 +67,11 @@ Task<void> PartitionLog::sync_in_background(coro::Anchor<PartitionLog> log) {
     log->background_sync_ = false;
 }
 
-// ---- flush -----------------------------------------------------------------------------------------------
+// ---- flush
+// -----------------------------------------------------------------------------------------------
 
-/// Writes the tail up to the batch `id`. Whoever comes while a write is on its way waits and joins the next.
+/// Writes the tail up to the batch `id`. Whoever comes while a write is on its way waits and joins
+/// the next.
 Task<Status> PartitionLog::flush_until(std::uint64_t id) {
     while (tail_first_id_ <= id) {
         if (flush_running_) {
@@ -121,8 +125,10 @@ Task<Status> PartitionLog::flush_chunk(std::uint64_t id) {
     co_return Status{};
 }
 
-/// The batches up to `id` that fit into one write and into the segment (which may pass its size by the last one).
-std::size_t PartitionLog::gather(StorageContext::Parts& parts, std::uint64_t id, std::uint64_t& bytes) {
+/// The batches up to `id` that fit into one write and into the segment (which may pass its size by
+/// the last one).
+std::size_t PartitionLog::gather(StorageContext::Parts& parts, std::uint64_t id,
+                                 std::uint64_t& bytes) {
     const std::uint64_t size = segments_.back().size_bytes;
     std::size_t count = 0;
     for (std::size_t i = 0; i < tail_.size() && tail_first_id_ + i <= id; ++i) {
@@ -211,9 +217,11 @@ void PartitionLog::drop_failed_front() {
     }
 }
 
-// ---- sync ------------------------------------------------------------------------------------------------
+// ---- sync
+// ------------------------------------------------------------------------------------------------
 
-/// Returns when everything written before `mark` is stable. What queues up meanwhile shares the next sync.
+/// Returns when everything written before `mark` is stable. What queues up meanwhile shares the
+/// next sync.
 Task<Status> PartitionLog::sync_until(std::uint64_t mark) {
     while (synced_total_ < mark) {
         if (sync_running_) {
@@ -237,7 +245,8 @@ Task<Status> PartitionLog::sync_once() {
         synced_total_ = mark;
         release_synced();
     } else {
-        // The kernel may have dropped what it could not write: only the journal and the tail have it now.
+        // The kernel may have dropped what it could not write: only the journal and the tail have
+        // it now.
         Error error = status.error();
         error.os_errno = error.os_errno == ENOSPC ? EIO : error.os_errno;
         fence(error, "segment sync failed");
@@ -268,8 +277,8 @@ Task<Status> PartitionLog::sync_files() {
     co_return Status{};
 }
 
-/// Entries of the stable part of the log go to the disk. A failure costs nothing: they are derived, and tried
-/// again by the next sync.
+/// Entries of the stable part of the log go to the disk. A failure costs nothing: they are derived,
+/// and tried again by the next sync.
 Task<Status> PartitionLog::write_index(Writer& writer, std::uint64_t stable_bytes) {
     constexpr std::size_t kEntriesPerWrite = 64;
     const FileRef file = writer.index_file;
@@ -302,15 +311,18 @@ Task<Status> PartitionLog::write_index(Writer& writer, std::uint64_t stable_byte
 
 void PartitionLog::release_synced() {
     std::size_t done = 0;
-    while (done < pending_releases_.size() && pending_releases_[done].written_mark <= synced_total_) {
-        context_.journal.release(pending_releases_[done].journal_sequence, pending_releases_[done].count);
+    while (done < pending_releases_.size() &&
+           pending_releases_[done].written_mark <= synced_total_) {
+        context_.journal.release(pending_releases_[done].journal_sequence,
+                                 pending_releases_[done].count);
         ++done;
     }
     pending_releases_.erase(pending_releases_.begin(),
                             pending_releases_.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
-// ---- segments --------------------------------------------------------------------------------------------
+// ---- segments
+// --------------------------------------------------------------------------------------------
 
 /// A segment that takes more, with its files open.
 Task<Status> PartitionLog::ensure_writer() {
@@ -329,13 +341,14 @@ Task<Status> PartitionLog::ensure_writer() {
     co_return Status{};
 }
 
-/// Makes the active segment stable and ends it. Only then the next one is written: so all that a power loss can
-/// damage is in the last segment. Appends to the tail go on meanwhile.
+/// Makes the active segment stable and ends it. Only then the next one is written: so all that a
+/// power loss can damage is in the last segment. Appends to the tail go on meanwhile.
 Task<Status> PartitionLog::seal() {
     GALGO_CO_TRY(co_await sync_until(written_total_));
     if (writer_.index_file) {
         if (writer_.last_batch.has_value() &&
-            (writer_.index.empty() || writer_.index.back().position < writer_.last_batch->position)) {
+            (writer_.index.empty() ||
+             writer_.index.back().position < writer_.last_batch->position)) {
             writer_.index.push_back(*writer_.last_batch);
         }
         (void)co_await write_index(writer_, segments_.back().size_bytes);
@@ -353,7 +366,8 @@ Task<Status> PartitionLog::make_directory() {
     GALGO_CO_TRY(co_await runtime::make_directories(context_.io, directory_));
     GALGO_CO_TRY(co_await write_incarnation());
     // Each new directory is an entry of the one above it.
-    for (std::size_t end = directory_.rfind('/'); end != std::string::npos && end >= root_.size() && end != 0;
+    for (std::size_t end = directory_.rfind('/');
+         end != std::string::npos && end >= root_.size() && end != 0;
          end = directory_.rfind('/', end - 1)) {
         GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_.substr(0, end)));
     }
@@ -391,8 +405,9 @@ Task<Status> PartitionLog::open_writer() {
     const Offset start = segments_.back().start;
     const std::string log_path = path_of(start, kLogExtension);
     const std::string index_path = path_of(start, kIndexExtension);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle log,
-                        co_await runtime::open(context_.io, log_path, runtime::OpenMode::kReadWrite));
+    GALGO_CO_TRY_ASSIGN(
+        const runtime::FileHandle log,
+        co_await runtime::open(context_.io, log_path, runtime::OpenMode::kReadWrite));
     writer_.start = start;
     writer_.log = context_.files.adopt(log);
     const Result<runtime::FileHandle> index =

@@ -15,7 +15,9 @@ Task<void> append_some(Rig& rig, std::uint32_t count) {
         runtime_sim::SimRandom& random = rig.world.random();
         const auto size = [&random]() -> std::size_t {
             const std::uint64_t kind = random.below(20);
-            return kind < 12 ? random.below(400) : kind < 18 ? random.below(20'000) : 60'000 + random.below(90'000);
+            return kind < 12   ? random.below(400)
+                   : kind < 18 ? random.below(20'000)
+                               : 60'000 + random.below(90'000);
         };
         const std::size_t first = size();
         const std::size_t second = size();
@@ -68,8 +70,9 @@ void run_model(std::uint64_t seed, bool persisted) {
         (void)rig.world.run_until_crash(rig.node, work(rig));
         const CrashKind kind = random.percent(50) ? CrashKind::kProcess : CrashKind::kPower;
         const std::uint64_t end_before =
-            rig.acknowledged.empty() ? 0
-                                     : rig.acknowledged.rbegin()->first + rig.acknowledged.rbegin()->second;
+            rig.acknowledged.empty()
+                ? 0
+                : rig.acknowledged.rbegin()->first + rig.acknowledged.rbegin()->second;
         rig.crash(kind);
         ASSERT_NO_FATAL_FAILURE(rig.start());
         const bool within = persisted || kind == CrashKind::kProcess;
@@ -96,8 +99,10 @@ TEST(PartitionLogModel, ProcessAndPowerCrashes) {
         for (const bool persisted : {false, true}) {
             run_model(seed, persisted);
             if (HasFatalFailure()) {
-                std::fprintf(stderr, "again with: GALGO_SEED=%llu storage_test --gtest_filter=PartitionLogModel.*\n",
-                             static_cast<unsigned long long>(seed));
+                std::fprintf(
+                    stderr,
+                    "again with: GALGO_SEED=%llu storage_test --gtest_filter=PartitionLogModel.*\n",
+                    static_cast<unsigned long long>(seed));
                 return;
             }
         }

@@ -27,7 +27,9 @@ class PartitionLog::Collector {
         result.next = plan.from;
     }
 
-    [[nodiscard]] bool done() const noexcept { return full_ || left_ == 0 || result.next >= limit_; }
+    [[nodiscard]] bool done() const noexcept {
+        return full_ || left_ == 0 || result.next >= limit_;
+    }
 
     [[nodiscard]] bool few() const noexcept { return left_ <= kFewMessages; }
 
@@ -39,8 +41,8 @@ class PartitionLog::Collector {
             return {};
         }
         const auto first = static_cast<std::uint32_t>(from - header.base_offset);
-        const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-            {header.message_count - first, left_, limit_.value() - from}));
+        const auto count = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>({header.message_count - first, left_, limit_.value() - from}));
         if (count == header.message_count) {
             if (take_bytes(batch.size())) {
                 result.slices.push_back(batch);
@@ -90,7 +92,8 @@ class PartitionLog::Collector {
 /// The segment that holds `offset`, or the first one behind it.
 std::size_t PartitionLog::find_segment(Offset offset) const noexcept {
     const auto behind = std::ranges::upper_bound(segments_, offset, {}, &Segment::start);
-    return behind == segments_.begin() ? 0 : static_cast<std::size_t>(behind - segments_.begin()) - 1;
+    return behind == segments_.begin() ? 0
+                                       : static_cast<std::size_t>(behind - segments_.begin()) - 1;
 }
 
 /// The first tail batch that ends behind `offset`.
@@ -131,9 +134,11 @@ ReadPlan PartitionLog::plan_read(Offset from, std::uint32_t count, std::uint64_t
         return plan;
     }
     std::uint64_t planned_bytes = 0;
-    const bool last_is_written = writer_.log && !segments_.empty() && writer_.start == segments_.back().start;
+    const bool last_is_written =
+        writer_.log && !segments_.empty() && writer_.start == segments_.back().start;
     for (std::size_t i = find_segment(from);
-         i < segments_.size() && planned_bytes <= max_bytes && segments_[i].first < plan.limit; ++i) {
+         i < segments_.size() && planned_bytes <= max_bytes && segments_[i].first < plan.limit;
+         ++i) {
         const Segment& segment = segments_[i];
         if (segment.size_bytes == 0 || segment.end <= from) {
             continue;
@@ -142,7 +147,8 @@ ReadPlan PartitionLog::plan_read(Offset from, std::uint32_t count, std::uint64_t
         if (segment.first >= from) {
             range.position = 0;
         } else if (i + 1 == segments_.size() && last_is_written && !writer_.index.empty()) {
-            const auto behind = std::ranges::upper_bound(writer_.index, from, {}, &IndexEntry::offset);
+            const auto behind =
+                std::ranges::upper_bound(writer_.index, from, {}, &IndexEntry::offset);
             range.position = behind == writer_.index.begin() ? 0 : std::prev(behind)->position;
         }
         if (range.file && range.file->has_hint && range.file->hint_offset == from) {
@@ -155,7 +161,8 @@ ReadPlan PartitionLog::plan_read(Offset from, std::uint32_t count, std::uint64_t
     std::uint64_t planned_messages = 0;
     for (std::size_t i = find_tail_index(from);
          i < tail_.size() && planned_messages < count && planned_bytes <= max_bytes &&
-         tail_[i].base < plan.limit; ++i) {
+         tail_[i].base < plan.limit;
+         ++i) {
         const TailBatch& batch = tail_[i];
         if (batch.failed) {
             continue;
@@ -214,8 +221,8 @@ Task<Result<std::uint64_t>> PartitionLog::begin_of(const ReadPlan::DiskRange& ra
         co_return std::uint64_t{0};  // the log says the same, only slower
     }
     const FileRef file = std::move(*index);
-    Result<std::uint64_t> found = co_await find_by_offset(context_.io, file.handle(), range.index_entries,
-                                                          from, range.size_bytes);
+    Result<std::uint64_t> found = co_await find_by_offset(
+        context_.io, file.handle(), range.index_entries, from, range.size_bytes);
     co_return found;
 }
 
@@ -231,10 +238,9 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
             break;
         }
         if (step.kind == StepKind::kDamaged) {
-            observe::log_error("storage", "no batch where one should be",
-                               {{"directory", directory_},
-                                {"segment", range.start},
-                                {"position", step.position}});
+            observe::log_error(
+                "storage", "no batch where one should be",
+                {{"directory", directory_}, {"segment", range.start}, {"position", step.position}});
             co_return fail(ErrorCode::kCannotReadMessage);
         }
         if (!step.bytes) {
@@ -262,12 +268,15 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
     co_return Status{};
 }
 
-// ---- by time ---------------------------------------------------------------------------------------------
+// ---- by time
+// ---------------------------------------------------------------------------------------------
 
-Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t index, Timestamp timestamp) {
+Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t index,
+                                                                 Timestamp timestamp) {
     ReadPlan::DiskRange range = range_of(index);
     if (writer_.log && writer_.start == range.start) {
-        const auto at = std::ranges::lower_bound(writer_.index, timestamp, {}, &IndexEntry::timestamp);
+        const auto at =
+            std::ranges::lower_bound(writer_.index, timestamp, {}, &IndexEntry::timestamp);
         range.position = at == writer_.index.begin() ? 0 : std::prev(at)->position;
     }
     GALGO_CO_TRY(co_await open_range(range));
@@ -279,15 +288,16 @@ Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t ind
         if (index_file.has_value()) {
             const FileRef file = std::move(*index_file);
             GALGO_CO_TRY_ASSIGN(begin, co_await find_before_timestamp(context_.io, file.handle(),
-                                                                      range.index_entries, timestamp,
-                                                                      range.size_bytes));
+                                                                      range.index_entries,
+                                                                      timestamp, range.size_bytes));
         }
     }
     const FileRef file = range.file;
     SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
                          range.size_bytes, begin, kWindowSmall);
     while (true) {
-        GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset(~std::uint64_t{0})));
+        GALGO_CO_TRY_ASSIGN(const SegmentStep step,
+                            co_await cursor.next(Offset(~std::uint64_t{0})));
         if (step.kind == StepKind::kEnd) {
             co_return std::nullopt;
         }
@@ -313,7 +323,8 @@ Task<Result<Offset>> PartitionLog::offset_at_or_after(Timestamp timestamp) {
         if (segments_[i].size_bytes == 0 || segments_[i].last_timestamp < timestamp) {
             continue;
         }
-        GALGO_CO_TRY_ASSIGN(const std::optional<Offset> found, co_await find_timestamp(i, timestamp));
+        GALGO_CO_TRY_ASSIGN(const std::optional<Offset> found,
+                            co_await find_timestamp(i, timestamp));
         if (found.has_value()) {
             co_return *found;
         }

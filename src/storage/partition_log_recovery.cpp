@@ -1,9 +1,10 @@
 // Opening a partition's log: what is on disk, what is damaged, what the journal knows better.
 //
-// Sealed segments: their bounds are read, not their bytes; damage inside is found by the read that meets it.
-// Last segment: verified by checksums from its last index entry on, because entries reach the disk only when the
-// log before them is stable. What does not verify there is a torn tail: it is kept aside and cut. Whole batches
-// behind it (a power loss does not keep the order of writes) and bodies in the journal are then written again.
+// Sealed segments: their bounds are read, not their bytes; damage inside is found by the read that
+// meets it. Last segment: verified by checksums from its last index entry on, because entries reach
+// the disk only when the log before them is stable. What does not verify there is a torn tail: it
+// is kept aside and cut. Whole batches behind it (a power loss does not keep the order of writes)
+// and bodies in the journal are then written again.
 #include <algorithm>
 #include <cerrno>
 #include <format>
@@ -32,7 +33,8 @@ constexpr std::uint64_t kHealBytesMax = 8 * kMiB;
 /// Bound of what is searched for whole batches behind damage, and held in memory meanwhile.
 constexpr std::uint64_t kSalvageBytesMax = 64 * kMiB;
 
-Task<Result<std::vector<std::byte>>> read_small_file(runtime::IoBackend& io, const std::string& path) {
+Task<Result<std::vector<std::byte>>> read_small_file(runtime::IoBackend& io,
+                                                     const std::string& path) {
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
                         co_await runtime::open(io, path, runtime::OpenMode::kRead));
     std::vector<std::byte> bytes(64);
@@ -48,7 +50,8 @@ Offset end_of(const wire::BatchHeader& header) noexcept {
 }
 
 /// Entries of a log of that size: from its begin, ascending, inside of it.
-bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start, std::uint64_t log_bytes) noexcept {
+bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start,
+                        std::uint64_t log_bytes) noexcept {
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (entries[i].position >= log_bytes || entries[i].offset < start ||
             (i == 0 ? entries[i].position != 0
@@ -74,8 +77,8 @@ void add_entry(std::vector<IndexEntry>& entries, const SegmentStep& step) {
 Task<Result<std::unique_ptr<PartitionLog>>> PartitionLog::open(
     StorageContext& context, std::string root, std::string directory, PartitionKey partition,
     Incarnation incarnation, LogOptions options, const JournalReplay* replay) {
-    std::unique_ptr<PartitionLog> log(new PartitionLog(context, std::move(root), std::move(directory),
-                                                       partition, incarnation, options));
+    std::unique_ptr<PartitionLog> log(new PartitionLog(
+        context, std::move(root), std::move(directory), partition, incarnation, options));
     const Status recovered = co_await log->recover(replay);
     if (!recovered.has_value()) {
         log->closed_ = true;
@@ -96,13 +99,15 @@ Task<Status> PartitionLog::recover(const JournalReplay* replay) {
         GALGO_CO_TRY(co_await recover_last(salvaged));
         end_offset_ = std::max(end_offset_, flushed_end());
     }
-    const JournalFacts* facts = replay == nullptr ? nullptr : replay->find(partition_, incarnation_);
+    const JournalFacts* facts =
+        replay == nullptr ? nullptr : replay->find(partition_, incarnation_);
     GALGO_CO_TRY(co_await heal(facts, replay, salvaged));
     const Status finished = co_await finish_recovery();
     co_return finished;
 }
 
-// ---- what is there ---------------------------------------------------------------------------------------
+// ---- what is there
+// ---------------------------------------------------------------------------------------
 
 Task<Status> PartitionLog::list_segments() {
     auto entries = context_.io.list_directory(directory_);
@@ -135,7 +140,8 @@ Task<Status> PartitionLog::list_segments() {
                             context_.io.file_facts(path_of(segment.start, kLogExtension)));
         segment.size_bytes = facts.size_bytes;
     }
-    const Result<runtime::FileFacts> fenced = context_.io.file_facts(directory_ + std::string(kFencedName));
+    const Result<runtime::FileFacts> fenced =
+        context_.io.file_facts(directory_ + std::string(kFencedName));
     if (fenced.has_value()) {
         fence(fail_os(EIO).error(), "acknowledged batches are missing (file \"fenced\")");
     }
@@ -190,7 +196,8 @@ Task<Status> PartitionLog::write_incarnation() {
 }
 
 /// All entries, or none when there is any doubt.
-Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start, std::uint64_t log_bytes) {
+Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start,
+                                                               std::uint64_t log_bytes) {
     std::vector<IndexEntry> entries;
     const std::string path = path_of(start, kIndexExtension);
     const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
@@ -244,7 +251,8 @@ Task<Status> PartitionLog::rewrite_index(Segment& segment, const std::vector<Ind
     co_return status;
 }
 
-// ---- sealed segments -------------------------------------------------------------------------------------
+// ---- sealed segments
+// -------------------------------------------------------------------------------------
 
 Task<Status> PartitionLog::recover_sealed(std::size_t index) {
     Segment& segment = segments_[index];
@@ -281,7 +289,8 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
                 break;
             }
             add_entry(walked, step);
-            segment.first = begin == 0 && step.position == 0 ? Offset(step.header.base_offset) : segment.first;
+            segment.first =
+                begin == 0 && step.position == 0 ? Offset(step.header.base_offset) : segment.first;
             segment.end = end_of(step.header);
             segment.last_timestamp =
                 std::max(segment.last_timestamp, Timestamp(step.header.base_timestamp_us));
@@ -292,7 +301,8 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
             co_return Status{};
         }
         if (!from_index) {
-            // Damage inside stays where it is: a read that meets it says so. What lies behind counts as there.
+            // Damage inside stays where it is: a read that meets it says so. What lies behind
+            // counts as there.
             if (!whole) {
                 observe::log_error("storage", "damage in a sealed segment",
                                    {{"directory", directory_}, {"segment", segment.start}});
@@ -308,7 +318,8 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
     co_return Status{};
 }
 
-// ---- the last segment ------------------------------------------------------------------------------------
+// ---- the last segment
+// ------------------------------------------------------------------------------------
 
 Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     Segment& segment = segments_.back();
@@ -333,8 +344,8 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
         segment.last_timestamp = entries.empty() ? Timestamp{0} : entries.back().timestamp;
         good_end = begin;
         bool first_is_right = trusted == 0;
-        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size, begin,
-                             kWindowBytes);
+        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size,
+                             begin, kWindowBytes);
         while (true) {
             GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
             if (step.kind != StepKind::kBatch || step.header.base_offset < segment.end.value()) {
@@ -375,12 +386,13 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
         GALGO_CO_TRY(co_await cut_tail(segment, handle, good_end, size, salvaged));
     }
     segment.size_bytes = good_end;
-    // A process that was killed leaves bytes in the page cache that no sync has seen; on a file that was closed
-    // well it costs nothing.
+    // A process that was killed leaves bytes in the page cache that no sync has seen; on a file
+    // that was closed well it costs nothing.
     GALGO_CO_TRY(co_await runtime::sync(context_.io, handle));
     last_timestamp_ = std::max(last_timestamp_, segment.last_timestamp);
     writer_.start = segment.start;
-    const Result<runtime::FileFacts> facts = context_.io.file_facts(path_of(segment.start, kIndexExtension));
+    const Result<runtime::FileFacts> facts =
+        context_.io.file_facts(path_of(segment.start, kIndexExtension));
     const std::uint64_t index_bytes = facts.has_value() ? facts->size_bytes : 0;
     if ((rebuilt && index_bytes != 0) || index_bytes > entries.size() * kIndexEntryBytes) {
         (void)co_await rewrite_index(segment, entries);
@@ -392,9 +404,11 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     co_return Status{};
 }
 
-/// Bytes that are no batch: whole batches behind them are taken out, the rest is kept aside, the file is cut.
-Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file, std::uint64_t position,
-                                    std::uint64_t size, std::vector<Salvaged>& salvaged) {
+/// Bytes that are no batch: whole batches behind them are taken out, the rest is kept aside, the
+/// file is cut.
+Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file,
+                                    std::uint64_t position, std::uint64_t size,
+                                    std::vector<Salvaged>& salvaged) {
     observe::log_warn("storage", "cutting the torn tail of a segment",
                       {{"directory", directory_},
                        {"segment", segment.start},
@@ -405,7 +419,8 @@ Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file, 
     Offset end = segment.end;
     const std::uint64_t search_end = std::min(size, position + kSalvageBytesMax);
     while (at < search_end) {
-        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file, size, at, kWindowBytes);
+        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file, size, at,
+                             kWindowBytes);
         GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(Offset{0}));
         if (step.header_decoded && step.header.base_offset >= end.value() &&
             step.header.base_offset - end.value() < kNamedDistanceMax &&
@@ -423,9 +438,9 @@ Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file, 
                 continue;
             }
         }
-        GALGO_CO_TRY_ASSIGN(const std::optional<std::uint64_t> found,
-                            co_await find_valid_batch(context_.io, context_.pool, file, at + 1,
-                                                      search_end, end));
+        GALGO_CO_TRY_ASSIGN(
+            const std::optional<std::uint64_t> found,
+            co_await find_valid_batch(context_.io, context_.pool, file, at + 1, search_end, end));
         if (!found.has_value()) {
             break;
         }
@@ -436,7 +451,8 @@ Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file, 
     co_return cut;
 }
 
-/// Copies a range of a log into the first free `{start}.log.torn-{n}`. Zeros alone are not worth a file.
+/// Copies a range of a log into the first free `{start}.log.torn-{n}`. Zeros alone are not worth a
+/// file.
 Task<Status> PartitionLog::keep_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
                                       std::uint64_t to) {
     runtime::FileHandle copy = runtime::kNoFile;
@@ -479,15 +495,18 @@ Task<Status> PartitionLog::keep_aside(Offset start, runtime::FileHandle file, st
         (void)co_await runtime::close(context_.io, copy);
     }
     entries_dirty_ = true;
-    if (!status.has_value() && (status.error().os_errno == ENOSPC || status.error().os_errno == EDQUOT)) {
+    if (!status.has_value() &&
+        (status.error().os_errno == ENOSPC || status.error().os_errno == EDQUOT)) {
         // A full disk must not keep the partition from opening; the bytes were no batch anyway.
-        observe::log_warn("storage", "no room to keep torn bytes aside", {{"directory", directory_}});
+        observe::log_warn("storage", "no room to keep torn bytes aside",
+                          {{"directory", directory_}});
         co_return Status{};
     }
     co_return status;
 }
 
-// ---- what the journal knows ------------------------------------------------------------------------------
+// ---- what the journal knows
+// ------------------------------------------------------------------------------
 
 void PartitionLog::place_recovered(BufRef bytes, const wire::BatchHeader& header, OpNumber op) {
     StampedBatch batch{.bytes = std::move(bytes),
@@ -507,8 +526,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
     bool missing_acknowledged = false;
     std::size_t next_salvaged = 0;
     const auto take_salvaged_before = [&](Offset limit) {
-        while (next_salvaged < salvaged.size() &&
-               end_of(salvaged[next_salvaged].header) <= limit) {
+        while (next_salvaged < salvaged.size() && end_of(salvaged[next_salvaged].header) <= limit) {
             Salvaged& batch = salvaged[next_salvaged++];
             if (batch.header.base_offset >= have.value()) {
                 have = end_of(batch.header);
@@ -571,8 +589,9 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         committed_op_ = std::max(committed_op_, facts->last_op);
     }
     if (missing_acknowledged) {
-        // A log that acknowledges without waiting for the disk may lose its unsynced tail with the power; one that
-        // waits cannot, so something has damaged it, and nobody shall write over that.
+        // A log that acknowledges without waiting for the disk may lose its unsynced tail with the
+        // power; one that waits cannot, so something has damaged it, and nobody shall write over
+        // that.
         observe::log_error("storage", "batches that were acknowledged are missing",
                            {{"directory", directory_}, {"messages", recovery_.lost_message_count}});
         if (options_.persisted) {
@@ -591,7 +610,8 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
     co_return Status{};
 }
 
-/// Writes and syncs what was brought in, and makes the next offset stable as the name of an empty segment.
+/// Writes and syncs what was brought in, and makes the next offset stable as the name of an empty
+/// segment.
 Task<Status> PartitionLog::finish_recovery() {
     const bool must_write = !tail_.empty();
     const bool fenced_before = fence_.has_value();

@@ -97,9 +97,11 @@ TEST(PartitionLog, FindsByTimestamp) {
     }
     for (int pass = 0; pass < 3; ++pass) {
         for (std::uint64_t i = 0; i < stamps.size(); ++i) {
-            const auto at = rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(stamps[i])));
+            const auto at =
+                rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(stamps[i])));
             EXPECT_EQ(*at, Offset(i));
-            const auto behind = rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(stamps[i] + 1)));
+            const auto behind =
+                rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(stamps[i] + 1)));
             EXPECT_EQ(*behind, Offset(i + 1));
         }
         EXPECT_EQ(*rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(0))), Offset{0});
@@ -163,7 +165,8 @@ TEST(PartitionLog, RebuildsTheIndex) {
             rig.start();
             rig.verify(true);
             for (const std::uint64_t from : {0U, 1U, 63U, 64U, 150U, 299U}) {
-                EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{from}, 3)), range(from, std::min<std::uint64_t>(from + 3, 300)));
+                EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{from}, 3)),
+                          range(from, std::min<std::uint64_t>(from + 3, 300)));
             }
             ASSERT_TRUE(rig.append_now(1, 10).has_value());
             rig.restart();
@@ -182,7 +185,8 @@ TEST(PartitionLog, HealsFromTheJournal) {
         for (int i = 0; i < 5; ++i) {
             ASSERT_TRUE(rig.append_now(2, 50).has_value());
         }
-        rig.crash(persisted ? CrashKind::kPower : CrashKind::kProcess, runtime_sim::UnsyncedFate::kLoseAll);
+        rig.crash(persisted ? CrashKind::kPower : CrashKind::kProcess,
+                  runtime_sim::UnsyncedFate::kLoseAll);
         rig.start();
         EXPECT_EQ(rig.log->recovery().healed_batch_count, 5U);
         EXPECT_TRUE(rig.log->recovery_complete());
@@ -276,7 +280,8 @@ TEST(PartitionLog, FullDiskIsLeftBehindWithoutRestart) {
     Rig rig(12);
     rig.start();
     ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
-    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
     EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
     EXPECT_FALSE(rig.append_now(1, 10).has_value());
     rig.world.run_for(kSecond + kMillisecond);
@@ -294,7 +299,8 @@ TEST(PartitionLog, WriteErrorFencesForGoodAndReadsGoOn) {
     ASSERT_TRUE(rig.append_now(1, 100).has_value());
     ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
     ASSERT_TRUE(rig.append_now(1, 100).has_value());
-    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = EIO});
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = EIO});
     EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
     rig.world.run_for(5 * kSecond);
     EXPECT_FALSE(rig.append_now(1, 100).has_value());
@@ -311,7 +317,8 @@ TEST(PartitionLog, FailedSyncFencesAPersistedLog) {
     Rig rig(14, {.persisted = true});
     rig.start();
     ASSERT_TRUE(rig.append_now(1, 100).has_value());
-    rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = ".log", .times = 1, .error = EIO});
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kSync, .path_contains = ".log", .times = 1, .error = EIO});
     EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
     EXPECT_TRUE(rig.log->fenced().has_value());
     rig.crash(CrashKind::kPower);

@@ -1,5 +1,5 @@
-// Ring: a double-ended queue in one power-of-two array. It grows when full and never shrinks by itself,
-// so that a queue in steady state allocates nothing. Elements move when it grows.
+// Ring: a double-ended queue in one power-of-two array. It grows when full and never shrinks by
+// itself, so that a queue in steady state allocates nothing. Elements move when it grows.
 #pragma once
 
 #include <bit>

@@ -27,7 +27,8 @@ std::string segment_file_name(Offset start, std::string_view extension) {
     return std::format("{:020}{}", start.value(), extension);
 }
 
-std::optional<Offset> parse_segment_file_name(std::string_view name, std::string_view extension) noexcept {
+std::optional<Offset> parse_segment_file_name(std::string_view name,
+                                              std::string_view extension) noexcept {
     if (name.size() != kDigits + extension.size() || !name.ends_with(extension)) {
         return std::nullopt;
     }

@@ -1,8 +1,9 @@
 // Names and index entries of segments, docs/formats/segment.md and index.md. Pure.
 //
-// A segment is `{start:020}.log`: whole batches as they stand on the wire, one behind the other, and
-// `{start:020}.index`: 24-byte entries that name the position of some of them. `start` is the first offset the
-// segment may hold. The index is derived from the log and is rebuilt on any doubt.
+// A segment is `{start:020}.log`: whole batches as they stand on the wire, one behind the other,
+// and
+// `{start:020}.index`: 24-byte entries that name the position of some of them. `start` is the first
+// offset the segment may hold. The index is derived from the log and is rebuilt on any doubt.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,8 @@ inline constexpr std::size_t kIndexEntryBytes = 24;
 inline constexpr std::uint64_t kIndexStrideBytes = 64 * kKiB;
 
 struct IndexEntry {
-    Offset offset;          ///< base offset of the batch at `position`
-    Timestamp timestamp;    ///< its base timestamp
+    Offset offset;        ///< base offset of the batch at `position`
+    Timestamp timestamp;  ///< its base timestamp
     std::uint64_t position = 0;
 
     bool operator==(const IndexEntry&) const noexcept = default;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kWindowBytesMax = 1 * kMiB;
 constexpr std::size_t kVerifyStepBytes = 1 * kMiB;
-/// Candidates of find_valid_batch that are hashed in vain before it gives up: bounds the work on hostile bytes.
+/// Candidates of find_valid_batch that are hashed in vain before it gives up: bounds the work on
+/// hostile bytes.
 constexpr std::uint32_t kCandidatesMax = 4096;
 
 }  // namespace
@@ -38,7 +39,8 @@ std::size_t SegmentCursor::available() const noexcept {
     return window_.size() - static_cast<std::size_t>(position_ - window_at_);
 }
 
-/// Makes the window begin at the position and hold `wanted_bytes` or all there is; returns what it holds.
+/// Makes the window begin at the position and hold `wanted_bytes` or all there is; returns what it
+/// holds.
 Task<Result<std::size_t>> SegmentCursor::fill(std::size_t wanted_bytes) {
     const std::uint64_t left = size_bytes_ - position_;
     const auto size = static_cast<std::size_t>(
@@ -115,7 +117,8 @@ namespace {
 /// Binary search for the last entry that is `before` the key.
 template <class Before>
 Task<Result<std::uint64_t>> find_entry(runtime::IoBackend& io, runtime::FileHandle index,
-                                       std::uint64_t entry_count, std::uint64_t log_bytes, Before before) {
+                                       std::uint64_t entry_count, std::uint64_t log_bytes,
+                                       Before before) {
     std::uint64_t low = 0;  // entries below it are before the key
     std::uint64_t high = entry_count;
     std::uint64_t found = 0;
@@ -157,14 +160,13 @@ Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io, runtim
     co_return co_await find_entry(io, index, entry_count, log_bytes, before);
 }
 
-Task<Result<std::optional<std::uint64_t>>> find_valid_batch(runtime::IoBackend& io,
-                                                            memory::BufferPool& pool,
-                                                            runtime::FileHandle file, std::uint64_t from,
-                                                            std::uint64_t size_bytes, Offset offset_min) {
+Task<Result<std::optional<std::uint64_t>>> find_valid_batch(
+    runtime::IoBackend& io, memory::BufferPool& pool, runtime::FileHandle file, std::uint64_t from,
+    std::uint64_t size_bytes, Offset offset_min) {
     std::uint32_t candidates = 0;
     while (from + wire::kBatchSizeMin <= size_bytes) {
-        const auto size = static_cast<std::size_t>(
-            std::min<std::uint64_t>(kWindowBytesMax, size_bytes - from));
+        const auto size =
+            static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytesMax, size_bytes - from));
         GALGO_CO_TRY_ASSIGN(BufRef window, pool.acquire(size, memory::AcquireClass::kReserved));
         GALGO_CO_TRY_ASSIGN(const std::size_t got,
                             co_await runtime::read(io, file, window.mutable_bytes(), from));

@@ -1,9 +1,10 @@
-// SegmentCursor: walks the batches of one segment file, through a window of pooled memory. Batches that are
-// wanted come out as slices of that window, contiguous and without a copy; headers of the others are looked at
-// only. Also: look-up in an index file, verification of one batch, search for the next whole batch behind damage.
+// SegmentCursor: walks the batches of one segment file, through a window of pooled memory. Batches
+// that are wanted come out as slices of that window, contiguous and without a copy; headers of the
+// others are looked at only. Also: look-up in an index file, verification of one batch, search for
+// the next whole batch behind damage.
 //
-// Bytes of the file are never trusted: a header that does not decode, or a batch that leaves the file, is a
-// step of kind kDamaged, not an error; errors are those of the system and of the pool.
+// Bytes of the file are never trusted: a header that does not decode, or a batch that leaves the
+// file, is a step of kind kDamaged, not an error; errors are those of the system and of the pool.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +27,19 @@ struct SegmentStep {
     std::uint64_t position = 0;  ///< of this batch, of the damage, or the end
     wire::BatchHeader header;    ///< kBatch; kDamaged when header_decoded
     bool header_decoded = false;
-    memory::BufRef bytes;        ///< kBatch, when wanted: the whole batch
+    memory::BufRef bytes;  ///< kBatch, when wanted: the whole batch
 };
 
 class SegmentCursor {
  public:
-    /// `size_bytes`: how far the file may be read. `window_bytes`: first read; later ones are up to 1 MiB.
+    /// `size_bytes`: how far the file may be read. `window_bytes`: first read; later ones are up to
+    /// 1 MiB.
     SegmentCursor(runtime::IoBackend& io, memory::BufferPool& pool, memory::AcquireClass admission,
                   runtime::FileHandle file, std::uint64_t size_bytes, std::uint64_t position,
                   std::size_t window_bytes) noexcept;
 
-    /// The batch at the cursor, which moves behind it (it stays at damage). Its bytes come along when the
-    /// batch ends behind `wanted_from`.
+    /// The batch at the cursor, which moves behind it (it stays at damage). Its bytes come along
+    /// when the batch ends behind `wanted_from`.
     coro::Task<Result<SegmentStep>> next(Offset wanted_from);
 
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
@@ -61,20 +63,21 @@ class SegmentCursor {
 /// Layout and all checksums of one batch; yields between slices of 1 MiB.
 coro::Task<Status> verify_batch(coro::ReadyQueue& ready, const memory::BufRef& batch);
 
-/// Position of the last entry of an index file of `entry_count` entries with offset <= key (or timestamp < key);
-/// 0 when there is none or an entry cannot be right. `log_bytes` bounds the positions.
+/// Position of the last entry of an index file of `entry_count` entries with offset <= key (or
+/// timestamp < key); 0 when there is none or an entry cannot be right. `log_bytes` bounds the
+/// positions.
 coro::Task<Result<std::uint64_t>> find_by_offset(runtime::IoBackend& io, runtime::FileHandle index,
                                                  std::uint64_t entry_count, Offset key,
                                                  std::uint64_t log_bytes);
-coro::Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io, runtime::FileHandle index,
+coro::Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io,
+                                                        runtime::FileHandle index,
                                                         std::uint64_t entry_count, Timestamp key,
                                                         std::uint64_t log_bytes);
 
-/// The first position at or behind `from` where a whole valid batch with base_offset >= `offset_min` stands.
-coro::Task<Result<std::optional<std::uint64_t>>> find_valid_batch(runtime::IoBackend& io,
-                                                                  memory::BufferPool& pool,
-                                                                  runtime::FileHandle file,
-                                                                  std::uint64_t from, std::uint64_t size_bytes,
-                                                                  Offset offset_min);
+/// The first position at or behind `from` where a whole valid batch with base_offset >=
+/// `offset_min` stands.
+coro::Task<Result<std::optional<std::uint64_t>>> find_valid_batch(
+    runtime::IoBackend& io, memory::BufferPool& pool, runtime::FileHandle file, std::uint64_t from,
+    std::uint64_t size_bytes, Offset offset_min);
 
 }  // namespace galgo::storage

@@ -35,7 +35,8 @@ ShardJournal::ShardJournal(runtime::IoBackend& io, coro::ReadyQueue& ready, Jour
 }
 
 ShardJournal::~ShardJournal() {
-    GALGO_DCHECK(pending_.empty() && writing_.empty() && awaiting_sync_.empty() && syncing_.empty());
+    GALGO_DCHECK(pending_.empty() && writing_.empty() && awaiting_sync_.empty() &&
+                 syncing_.empty());
 }
 
 void ShardJournal::set_pressure_hook(PressureHook hook, void* context) noexcept {
@@ -99,8 +100,10 @@ bool ShardJournal::ensure_active() noexcept {
     File& file = files_[active_];
     file.state = State::kActive;
     position_ = kJournalFileHeaderBytes;
-    seed_ = JournalFileHeader{
-        .epoch = options_.epoch, .sequence = file.sequence, .shard = options_.shard}.seed();
+    seed_ =
+        JournalFileHeader{
+            .epoch = options_.epoch, .sequence = file.sequence, .shard = options_.shard}
+            .seed();
     check_pressure();
     kick();
     return true;
@@ -168,11 +171,13 @@ void ShardJournal::submit_ring_write() noexcept {
     writing_.for_each([&](JournalEntry& entry) {
         const ConstBytes body = entry.body.bytes();
         std::byte* place = staging_.get() + header;
-        encode_journal_record({place, kJournalRecordHeaderBytes}, entry.record, body, seed_, position_ + at);
+        encode_journal_record({place, kJournalRecordHeaderBytes}, entry.record, body, seed_,
+                              position_ + at);
         parts_[part_count_++] = {.iov_base = place, .iov_len = kJournalRecordHeaderBytes};
         if (!body.empty()) {
             // The kernel only reads through it.
-            parts_[part_count_++] = {.iov_base = const_cast<std::byte*>(body.data()), .iov_len = body.size()};
+            parts_[part_count_++] = {.iov_base = const_cast<std::byte*>(body.data()),
+                                     .iov_len = body.size()};
         }
         header += kJournalRecordHeaderBytes;
         at += kJournalRecordHeaderBytes + body.size();
@@ -271,7 +276,8 @@ void ShardJournal::on_sync(std::int32_t result) noexcept {
             complete(syncing_.pop_front(), {});
         }
     } else {
-        // What the kernel could not write may be gone from its cache: a second sync would only seem to help.
+        // What the kernel could not write may be gone from its cache: a second sync would only seem
+        // to help.
         ++stats_.failure_count;
         const Error error = fail_os(-result).error();
         observe::log_error("storage", "journal sync failed; the file is given up",

@@ -1,19 +1,20 @@
-// ShardJournal: the write-ahead file of one shard. What all partitions of the shard appended in one turn of
-// the loop goes out in one write; all that asked for stable storage shares one fdatasync. An entry that has
-// completed survives kill -9 (and, with `persist`, a power loss) until its file is released.
+// ShardJournal: the write-ahead file of one shard. What all partitions of the shard appended in one
+// turn of the loop goes out in one write; all that asked for stable storage shares one fdatasync.
+// An entry that has completed survives kill -9 (and, with `persist`, a power loss) until its file
+// is released.
 //
-// Files (docs/formats/journal.md) are of one size, written with zeros when made, so that appending allocates
-// no blocks: a full disk fails the making of a file and never a write or a sync. One is active, one is kept
-// ready, the others are sealed until all their records are released; then they are used again under a new
-// sequence. At most files_max exist; when none is left entries wait for their turn and the pressure hook asks
-// the shard to flush what pins the oldest.
+// Files (docs/formats/journal.md) are of one size, written with zeros when made, so that appending
+// allocates no blocks: a full disk fails the making of a file and never a write or a sync. One is
+// active, one is kept ready, the others are sealed until all their records are released; then they
+// are used again under a new sequence. At most files_max exist; when none is left entries wait for
+// their turn and the pressure hook asks the shard to flush what pins the oldest.
 //
-// Errors: a write or sync error fails the entries concerned and poisons the file: nothing is written or synced
-// there again, and it is deleted once its live records are released. A failure to make a file fails the
-// waiting entries; the next attempt is made a second later.
+// Errors: a write or sync error fails the entries concerned and poisons the file: nothing is
+// written or synced there again, and it is deleted once its live records are released. A failure to
+// make a file fails the waiting entries; the next attempt is made a second later.
 //
-// Runs on its shard. Order: entries complete in the order of enqueue within each durability; records of one
-// shard lie in the files in that order.
+// Runs on its shard. Order: entries complete in the order of enqueue within each durability;
+// records of one shard lie in the files in that order.
 #pragma once
 
 #include <array>
@@ -35,23 +36,25 @@
 namespace galgo::storage {
 
 struct JournalOptions {
-    std::string directory;             ///< "{path}/state", exists
+    std::string directory;  ///< "{path}/state", exists
     ShardIndex shard{0};
-    std::uint64_t epoch = 1;           ///< JournalReplay::next_epoch()
-    std::uint64_t first_sequence = 1;  ///< JournalReplay::next_sequence(): above every name in the directory
+    std::uint64_t epoch = 1;  ///< JournalReplay::next_epoch()
+    std::uint64_t first_sequence =
+        1;  ///< JournalReplay::next_sequence(): above every name in the directory
     std::uint64_t file_bytes = kJournalFileBytesDefault;
-    std::uint32_t files_max = 16;      ///< 3..=64
+    std::uint32_t files_max = 16;  ///< 3..=64
 };
 
-/// One record on its way. Owned by the caller (the awaiter of append(), or a member of a longer-lived object);
-/// stays where it is until `on_complete`.
+/// One record on its way. Owned by the caller (the awaiter of append(), or a member of a
+/// longer-lived object); stays where it is until `on_complete`.
 struct JournalEntry : ListLink<struct JournalEntryTag> {
     using Complete = void (*)(JournalEntry& entry) noexcept;
 
     JournalRecord record;
     memory::BufRef body;  ///< kBatch: the bytes of the batch, read-only meanwhile
     bool persist = false;
-    Complete on_complete = nullptr;  ///< called once, inside end_of_turn() or poll(); may enqueue again
+    Complete on_complete =
+        nullptr;  ///< called once, inside end_of_turn() or poll(); may enqueue again
 
     // Set at completion:
     Status status;
@@ -75,8 +78,9 @@ struct JournalStats {
 
 class ShardJournal : public coro::Anchored {
  public:
-    /// Asks for the flush of all partitions (and the checkpoint of offsets) with records in files up to
-    /// `oldest_live_sequence`. Called inside end_of_turn() or poll(); it must only start work.
+    /// Asks for the flush of all partitions (and the checkpoint of offsets) with records in files
+    /// up to `oldest_live_sequence`. Called inside end_of_turn() or poll(); it must only start
+    /// work.
     using PressureHook = void (*)(void* context, std::uint64_t oldest_live_sequence) noexcept;
 
     ShardJournal(runtime::IoBackend& io, coro::ReadyQueue& ready, JournalOptions options);
@@ -84,7 +88,8 @@ class ShardJournal : public coro::Anchored {
 
     /// Makes the first file. An error leaves the journal usable: appends try again.
     coro::Task<Status> open();
-    /// Writes and syncs what is enqueued, then closes all files. Nothing may be enqueued afterwards.
+    /// Writes and syncs what is enqueued, then closes all files. Nothing may be enqueued
+    /// afterwards.
     coro::Task<void> close();
 
     void set_pressure_hook(PressureHook hook, void* context) noexcept;
@@ -100,10 +105,12 @@ class ShardJournal : public coro::Anchored {
     /// Writes what was enqueued. Called by the shard's loop once a turn, before it polls.
     void end_of_turn() noexcept;
 
-    /// From now on an entry for which there is no file fails instead of waiting for a release. For a stop.
+    /// From now on an entry for which there is no file fails instead of waiting for a release. For
+    /// a stop.
     void stop_waiting() noexcept;
 
-    /// `count` records of that file are no longer needed (flushed to their segment, or checkpointed).
+    /// `count` records of that file are no longer needed (flushed to their segment, or
+    /// checkpointed).
     void release(std::uint64_t file_sequence, std::uint32_t count) noexcept;
 
     [[nodiscard]] JournalStats stats() const noexcept;
@@ -233,7 +240,8 @@ class [[nodiscard]] ShardJournal::AppendAwaiter : JournalEntry, coro::ReadyNode 
     ShardJournal& journal_;
 };
 
-inline ShardJournal::AppendAwaiter ShardJournal::append(const JournalRecord& record, memory::BufRef body,
+inline ShardJournal::AppendAwaiter ShardJournal::append(const JournalRecord& record,
+                                                        memory::BufRef body,
                                                         bool persist) noexcept {
     return {*this, record, std::move(body), persist};
 }

@@ -115,8 +115,9 @@ Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
             ++self.stats_.failure_count;
             self.make_error_ = made.error();
             self.retry_make_at_ = self.io_.now().plus(kSecond);
-            observe::log_error("storage", "cannot make a journal file",
-                               {{"directory", self.options_.directory}, {"errno", made.error().os_errno}});
+            observe::log_error(
+                "storage", "cannot make a journal file",
+                {{"directory", self.options_.directory}, {"errno", made.error().os_errno}});
             if (self.active_ == kNone) {
                 self.fail_pending(made.error());
             }
@@ -141,8 +142,8 @@ Task<void> ShardJournal::drop_poisoned() {
     }
 }
 
-/// Makes one file ready: a free one under a new sequence, or a new one. Success also when there is no slot:
-/// then the entries wait for a release.
+/// Makes one file ready: a free one under a new sequence, or a new one. Success also when there is
+/// no slot: then the entries wait for a release.
 Task<Status> ShardJournal::prepare_one() {
     for (const State wanted : {State::kFree, State::kAbsent}) {
         for (std::uint32_t slot = 0; slot < files_.size(); ++slot) {
@@ -185,8 +186,9 @@ Task<Status> ShardJournal::make_file(std::uint32_t slot) {
 }
 
 Task<Status> ShardJournal::fill_file(std::uint32_t slot, const std::string& path) {
-    GALGO_CO_TRY_ASSIGN(files_[slot].handle,
-                        co_await runtime::open(io_, path, runtime::OpenMode::kCreateExclusive, 0600));
+    GALGO_CO_TRY_ASSIGN(
+        files_[slot].handle,
+        co_await runtime::open(io_, path, runtime::OpenMode::kCreateExclusive, 0600));
     const runtime::FileHandle handle = files_[slot].handle;
     for (std::uint64_t at = 0; at < options_.file_bytes; at += kFillBytes) {
         const std::size_t size = std::min<std::uint64_t>(kFillBytes, options_.file_bytes - at);
@@ -207,7 +209,8 @@ Task<Status> ShardJournal::recycle_file(std::uint32_t slot) {
         co_return renamed;
     }
     file.sequence = sequence;
-    // The name is stable before the header is: a header that does not match its name is a file without records.
+    // The name is stable before the header is: a header that does not match its name is a file
+    // without records.
     Status ready = co_await runtime::sync_directory(io_, options_.directory);
     if (ready.has_value()) {
         ready = co_await write_header(slot);
@@ -219,9 +222,9 @@ Task<Status> ShardJournal::recycle_file(std::uint32_t slot) {
 
 Task<Status> ShardJournal::write_header(std::uint32_t slot) {
     std::byte bytes[kJournalFileHeaderBytes];
-    encode_journal_file_header(bytes, {.epoch = options_.epoch,
-                                       .sequence = files_[slot].sequence,
-                                       .shard = options_.shard});
+    encode_journal_file_header(
+        bytes,
+        {.epoch = options_.epoch, .sequence = files_[slot].sequence, .shard = options_.shard});
     co_return co_await runtime::write_all(io_, files_[slot].handle, bytes, 0);
 }
 

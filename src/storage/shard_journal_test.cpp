@@ -43,8 +43,9 @@ TEST(JournalFormat, NamesAndHeaders) {
     ASSERT_TRUE(name.has_value());
     EXPECT_EQ(name->shard, ShardIndex{12});
     EXPECT_EQ(name->sequence, 345U);
-    for (const char* bad : {"", "journal-.wal", "journal-1-1.wal", "journal-1-000000000000000x.wal",
-                            "journal-99999-0000000000000001.wal", "journal--0000000000000001.wal"}) {
+    for (const char* bad :
+         {"", "journal-.wal", "journal-1-1.wal", "journal-1-000000000000000x.wal",
+          "journal-99999-0000000000000001.wal", "journal--0000000000000001.wal"}) {
         EXPECT_FALSE(parse_journal_file_name(bad).has_value()) << bad;
     }
     std::byte bytes[kJournalFileHeaderBytes];
@@ -59,7 +60,9 @@ TEST(JournalFormat, NamesAndHeaders) {
 /// A journal alone, driven by the loop of its node.
 struct JournalRig {
     explicit JournalRig(std::uint64_t seed, std::uint32_t files_max = 4)
-        : world(seed), node(world.add_node()), pool(memory::PoolOptions{.budget_bytes = 16 * kMiB}) {
+        : world(seed),
+          node(world.add_node()),
+          pool(memory::PoolOptions{.budget_bytes = 16 * kMiB}) {
         start(files_max, 1, 1);
     }
     ~JournalRig() { shut(); }
@@ -91,8 +94,8 @@ struct JournalRig {
         EXPECT_TRUE(replayed.has_value());
         return std::move(*replayed);
     }
-    static Task<Result<std::uint64_t>> append_one(JournalRig& rig, std::uint64_t offset, std::size_t bytes,
-                                                  bool persist) {
+    static Task<Result<std::uint64_t>> append_one(JournalRig& rig, std::uint64_t offset,
+                                                  std::size_t bytes, bool persist) {
         memory::BufRef body = *rig.pool.acquire(bytes);
         std::ranges::fill(body.mutable_bytes(), static_cast<std::byte>(offset));
         const JournalRecord record{.kind = JournalKind::kBatch,
@@ -102,7 +105,8 @@ struct JournalRig {
                                    .base_offset = Offset(offset),
                                    .message_count = 1,
                                    .batch_length = bytes};
-        const Result<std::uint64_t> sequence = co_await rig.journal->append(record, std::move(body), persist);
+        const Result<std::uint64_t> sequence =
+            co_await rig.journal->append(record, std::move(body), persist);
         co_return sequence;
     }
     Result<std::uint64_t> append(std::uint64_t offset, std::size_t bytes, bool persist = false) {
@@ -137,7 +141,8 @@ TEST(ShardJournal, WritesATurnAtOnceAndSharesTheSync) {
     EXPECT_EQ(facts->batches.size(), 3U);
     EXPECT_EQ(facts->end_named, Offset{3});
     EXPECT_EQ(facts->committed_op, OpNumber{2});
-    const auto body = rig.world.run(rig.node, replay.read_body(*rig.node.io, rig.pool, facts->batches[1]));
+    const auto body =
+        rig.world.run(rig.node, replay.read_body(*rig.node.io, rig.pool, facts->batches[1]));
     ASSERT_TRUE(body.has_value());
     EXPECT_EQ(body->size(), 300U);
     EXPECT_EQ(body->bytes()[0], std::byte{1});
@@ -151,7 +156,8 @@ TEST(ShardJournal, LargeTurnsGoThroughTheRing) {
                                             JournalRig::append_one(r, 2, 60'000, false));
         co_return a.has_value() && b.has_value() && c.has_value();
     };
-    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = "journal-", .times = 1, .short_transfer = true});
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = "journal-", .times = 1, .short_transfer = true});
     EXPECT_TRUE(rig.world.run(rig.node, many(rig)));
     EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0})->batches.size(), 3U);
 }
@@ -217,7 +223,9 @@ TEST(ShardJournal, WaitsWhenAllFilesAreInUseAndRaisesPressure) {
                       .message_count = 1,
                       .batch_length = 60'000};
     waiting.body = *rig.pool.acquire(60'000);
-    waiting.on_complete = [](JournalEntry& entry) noexcept { static_cast<Waiting&>(entry).completed = true; };
+    waiting.on_complete = [](JournalEntry& entry) noexcept {
+        static_cast<Waiting&>(entry).completed = true;
+    };
     rig.journal->enqueue(waiting);
     rig.world.run_for(kSecond);
     EXPECT_FALSE(waiting.completed);

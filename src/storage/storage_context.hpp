@@ -1,6 +1,6 @@
-// StorageContext: what all partition logs of one shard share: the back end, the buffer pool, the shard's
-// journal, the read handles, the packer of small batches and the iovec arrays of running flushes.
-// Made by the shard; outlives its logs. One shard.
+// StorageContext: what all partition logs of one shard share: the back end, the buffer pool, the
+// shard's journal, the read handles, the packer of small batches and the iovec arrays of running
+// flushes. Made by the shard; outlives its logs. One shard.
 #pragma once
 
 #include <sys/uio.h>
@@ -28,10 +28,11 @@ class StorageContext {
  public:
     using Parts = std::array<iovec, kWritePartsMax>;
 
-    /// `trash_directory`: where dropped segments wait for their deletion ("{path}/trash"); same file system.
+    /// `trash_directory`: where dropped segments wait for their deletion ("{path}/trash"); same
+    /// file system.
     StorageContext(runtime::IoBackend& io_backend, coro::ReadyQueue& ready_queue,
-                   memory::BufferPool& buffer_pool, ShardJournal& shard_journal, std::string trash_directory,
-                   std::size_t read_handles_max = 64)
+                   memory::BufferPool& buffer_pool, ShardJournal& shard_journal,
+                   std::string trash_directory, std::size_t read_handles_max = 64)
         : io(io_backend),
           ready(ready_queue),
           pool(buffer_pool),
@@ -45,8 +46,8 @@ class StorageContext {
     memory::BufferPool& pool;
     ShardJournal& journal;
     FileCache files;
-    /// Small batches of all partitions share chunks: what pins a chunk also pins a journal file, and both are
-    /// set free by the same pressure.
+    /// Small batches of all partitions share chunks: what pins a chunk also pins a journal file,
+    /// and both are set free by the same pressure.
     memory::ChunkPacker packer;
     std::string trash;
 

@@ -1,5 +1,5 @@
-// For the tests of this module: one simulated process with a pool, a shard journal and one partition log, that can
-// be stopped, crashed and started again.
+// For the tests of this module: one simulated process with a pool, a shard journal and one
+// partition log, that can be stopped, crashed and started again.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,8 +26,9 @@ inline constexpr PartitionKey kTestKey{7};
 inline const std::string kTestLogDirectory = "/data/streams/0/topics/0/partitions/0";
 
 /// A stamped batch of `count` messages with payloads of `payload_bytes`, that differ with `seed`.
-inline std::vector<std::byte> make_batch(Offset base, std::uint32_t count, std::size_t payload_bytes,
-                                         std::uint64_t timestamp, std::uint64_t seed) {
+inline std::vector<std::byte> make_batch(Offset base, std::uint32_t count,
+                                         std::size_t payload_bytes, std::uint64_t timestamp,
+                                         std::uint64_t seed) {
     wire::BatchBuilder builder;
     builder.reset(timestamp);
     std::vector<std::byte> payload(payload_bytes);
@@ -35,17 +36,22 @@ inline std::vector<std::byte> make_batch(Offset base, std::uint32_t count, std::
         for (std::size_t at = 0; at < payload.size(); ++at) {
             payload[at] = static_cast<std::byte>(seed * 31 + i * 7 + at);
         }
-        builder.add({.id = seed + i + 1, .timestamp_us = timestamp, .payload = payload, .user_headers = {}});
+        builder.add({.id = seed + i + 1,
+                     .timestamp_us = timestamp,
+                     .payload = payload,
+                     .user_headers = {}});
     }
     const ConstBytes built = builder.finish();
     std::vector<std::byte> bytes(built.begin(), built.end());
-    (void)wire::stamp_batch(MutableBytes(bytes), {.partition = {}, .base_offset = base,
-                                                  .base_timestamp = Timestamp(timestamp)});
+    (void)wire::stamp_batch(
+        MutableBytes(bytes),
+        {.partition = {}, .base_offset = base, .base_timestamp = Timestamp(timestamp)});
     return bytes;
 }
 
 struct Rig {
-    explicit Rig(std::uint64_t seed, LogOptions log_options = {}, std::uint64_t journal_file_bytes = 256 * kKiB)
+    explicit Rig(std::uint64_t seed, LogOptions log_options = {},
+                 std::uint64_t journal_file_bytes = 256 * kKiB)
         : world(seed),
           node(world.add_node()),
           pool(memory::PoolOptions{.budget_bytes = 64 * kMiB}),
@@ -108,8 +114,10 @@ struct Rig {
     Status append_now(std::uint32_t count, std::size_t payload_bytes) {
         return world.run(node, append(count, payload_bytes));
     }
-    Result<ReadSlices> read_now(Offset from, std::uint32_t count, std::uint64_t max_bytes = 64 * kMiB) {
-        return world.run(node, log->read(log->plan_read(from, count, max_bytes, log->committed_end())));
+    Result<ReadSlices> read_now(Offset from, std::uint32_t count,
+                                std::uint64_t max_bytes = 64 * kMiB) {
+        return world.run(node,
+                         log->read(log->plan_read(from, count, max_bytes, log->committed_end())));
     }
     /// The batches of a reply, taken apart.
     static std::vector<std::vector<std::byte>> batches_of(const ReadSlices& slices) {
@@ -126,8 +134,9 @@ struct Rig {
                 ADD_FAILURE() << "reply does not tile";
                 break;
             }
-            batches.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(at),
-                                 all.begin() + static_cast<std::ptrdiff_t>(at + header->batch_length));
+            batches.emplace_back(
+                all.begin() + static_cast<std::ptrdiff_t>(at),
+                all.begin() + static_cast<std::ptrdiff_t>(at + header->batch_length));
             at += header->batch_length;
         }
         return batches;
@@ -146,8 +155,8 @@ struct Rig {
         return offsets;
     }
 
-    /// The whole log agrees with what was appended; acknowledged batches are all there when `complete`. Forgets
-    /// the acknowledged ones that are not.
+    /// The whole log agrees with what was appended; acknowledged batches are all there when
+    /// `complete`. Forgets the acknowledged ones that are not.
     void verify(bool complete) {
         std::map<std::uint64_t, std::uint32_t> seen;
         Offset at = log->first_offset();
@@ -177,7 +186,8 @@ struct Rig {
             }
         }
         if (!complete) {
-            std::erase_if(acknowledged, [&](const auto& entry) { return !seen.contains(entry.first); });
+            std::erase_if(acknowledged,
+                          [&](const auto& entry) { return !seen.contains(entry.first); });
         }
     }
 
@@ -199,11 +209,12 @@ struct Rig {
         rig.context = std::make_unique<StorageContext>(io, rig.node.queue(), rig.pool, *rig.journal,
                                                        "/data/trash", 8);
         rig.scope = std::make_unique<coro::Scope>(rig.node.queue());
-        GALGO_CO_TRY_ASSIGN(rig.log, co_await PartitionLog::open(*rig.context, "/data", kTestLogDirectory,
-                                                                 kTestKey, rig.incarnation, rig.options,
-                                                                 &rig.replay));
+        GALGO_CO_TRY_ASSIGN(
+            rig.log, co_await PartitionLog::open(*rig.context, "/data", kTestLogDirectory, kTestKey,
+                                                 rig.incarnation, rig.options, &rig.replay));
         rig.journal->set_pressure_hook(
-            [](void* context, std::uint64_t) noexcept { static_cast<Rig*>(context)->relieve(); }, &rig);
+            [](void* context, std::uint64_t) noexcept { static_cast<Rig*>(context)->relieve(); },
+            &rig);
         if (rig.log->recovery_complete()) {
             GALGO_CO_TRY(co_await rig.replay.remove_files(io));
         }
@@ -212,7 +223,8 @@ struct Rig {
     void relieve() noexcept {
         if (!relieving && !scope->closed()) {
             relieving = true;
-            scope->spawn(&Rig::flush_log, coro::Anchor<PartitionLog>(*log), std::make_shared<Rig*>(this));
+            scope->spawn(&Rig::flush_log, coro::Anchor<PartitionLog>(*log),
+                         std::make_shared<Rig*>(this));
         }
     }
     static coro::Task<void> flush_log(coro::Anchor<PartitionLog> log, std::shared_ptr<Rig*> rig) {

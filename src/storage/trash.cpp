@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint64_t kCutBytes = 32 * kMiB;
 
 /// Cuts the file from its end; true when it is gone.
-Task<Result<bool>> delete_file(runtime::IoBackend& io, coro::ReadyQueue& ready, const std::string& path,
-                               std::size_t& steps) {
+Task<Result<bool>> delete_file(runtime::IoBackend& io, coro::ReadyQueue& ready,
+                               const std::string& path, std::size_t& steps) {
     GALGO_CO_TRY_ASSIGN(const runtime::FileFacts facts, io.file_facts(path));
     std::uint64_t size = facts.size_bytes;
     if (size > kCutBytes) {
@@ -43,8 +43,8 @@ Task<Result<bool>> delete_file(runtime::IoBackend& io, coro::ReadyQueue& ready, 
 
 }  // namespace
 
-Task<Result<bool>> empty_trash(runtime::IoBackend& io, coro::ReadyQueue& ready, std::string directory,
-                               std::size_t steps_max) {
+Task<Result<bool>> empty_trash(runtime::IoBackend& io, coro::ReadyQueue& ready,
+                               std::string directory, std::size_t steps_max) {
     auto entries = io.list_directory(directory);
     if (!entries.has_value()) {
         if (entries.error().os_errno == ENOENT) {

@@ -36,15 +36,18 @@ std::unexpected<WalFailure> failure(const Error& error, std::string text) {
 Wal::Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path)
     : io_(io), ready_(ready), path_(std::move(path)), scope_(ready) {}
 
-Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBackend& io, coro::ReadyQueue& ready,
-                                                                std::string path, OnEntry on_entry) {
+Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBackend& io,
+                                                                coro::ReadyQueue& ready,
+                                                                std::string path,
+                                                                OnEntry on_entry) {
     std::unique_ptr<Wal> wal(new Wal(io, ready, std::move(path)));
     const Result<runtime::FileFacts> facts = io.file_facts(wal->path_);
     const bool is_new = !facts.has_value();
     const Result<runtime::FileHandle> file =
         co_await runtime::open(io, wal->path_, runtime::OpenMode::kCreate, kModeBits);
     if (!file.has_value()) {
-        co_return failure(file.error(), std::format("cannot open {}: {}", wal->path_, to_string(file.error())));
+        co_return failure(file.error(),
+                          std::format("cannot open {}: {}", wal->path_, to_string(file.error())));
     }
     wal->file_ = *file;
     if (is_new) {
@@ -52,7 +55,8 @@ Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBacke
         const Status synced = co_await runtime::sync_directory(io, parent);
         if (!synced.has_value()) {
             (void)co_await runtime::close(io, wal->file_);
-            co_return failure(synced.error(), std::format("cannot sync {}: {}", parent, to_string(synced.error())));
+            co_return failure(synced.error(),
+                              std::format("cannot sync {}: {}", parent, to_string(synced.error())));
         }
     }
     auto replayed = co_await wal->replay(on_entry);
@@ -64,7 +68,8 @@ Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBacke
     co_return wal;
 }
 
-/// Without room on the disk, or where the file system cannot do it, appends find out for themselves.
+/// Without room on the disk, or where the file system cannot do it, appends find out for
+/// themselves.
 Task<void> Wal::reserve() {
     if (reserved_end_ >= size_bytes_ + kReserveBytes / 2) {
         co_return;
@@ -80,7 +85,8 @@ Task<void> Wal::reserve() {
 Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
     const Result<runtime::FileFacts> facts = io_.file_facts(path_);
     if (!facts.has_value()) {
-        co_return failure(facts.error(), std::format("cannot read {}: {}", path_, to_string(facts.error())));
+        co_return failure(facts.error(),
+                          std::format("cannot read {}: {}", path_, to_string(facts.error())));
     }
     const std::uint64_t file_bytes = facts->size_bytes;
     std::vector<std::byte> head(wire::kPrepareHeaderSize);
@@ -89,7 +95,8 @@ Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
     while (position < file_bytes) {
         const Result<std::size_t> got = co_await runtime::read(io_, file_, head, position);
         if (!got.has_value()) {
-            co_return failure(got.error(), std::format("cannot read {}: {}", path_, to_string(got.error())));
+            co_return failure(got.error(),
+                              std::format("cannot read {}: {}", path_, to_string(got.error())));
         }
         const auto header = wire::decode_prepare_header(ConstBytes(head).first(*got));
         if (!header.has_value() || header->size > kWalEntryBytesMax ||
@@ -100,16 +107,17 @@ Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
         const Result<std::size_t> body_got =
             co_await runtime::read(io_, file_, body, position + wire::kPrepareHeaderSize);
         if (!body_got.has_value()) {
-            co_return failure(body_got.error(),
-                              std::format("cannot read {}: {}", path_, to_string(body_got.error())));
+            co_return failure(body_got.error(), std::format("cannot read {}: {}", path_,
+                                                            to_string(body_got.error())));
         }
         if (*body_got != body.size() || !wire::prepare_body_matches(*header, body)) {
             break;
         }
         const Status taken = on_entry(*header, body);
         if (!taken.has_value()) {
-            co_return failure(taken.error(), std::format("{}: the entry at position {} cannot be applied: {}",
-                                                         path_, position, to_string(taken.error())));
+            co_return failure(taken.error(),
+                              std::format("{}: the entry at position {} cannot be applied: {}",
+                                          path_, position, to_string(taken.error())));
         }
         position += header->size;
     }
@@ -119,13 +127,15 @@ Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
     }
     const Result<bool> behind = co_await valid_entry_behind(position + 1, file_bytes);
     if (!behind.has_value()) {
-        co_return failure(behind.error(), std::format("cannot read {}: {}", path_, to_string(behind.error())));
+        co_return failure(behind.error(),
+                          std::format("cannot read {}: {}", path_, to_string(behind.error())));
     }
     if (*behind) {
-        co_return failure(fail(ErrorCode::kInvalidFormat).error(),
-                          std::format("{} is damaged at position {} with valid entries behind it: restore the "
-                                      "file, or cut it there to give up what follows",
-                                      path_, position));
+        co_return failure(
+            fail(ErrorCode::kInvalidFormat).error(),
+            std::format("{} is damaged at position {} with valid entries behind it: restore the "
+                        "file, or cut it there to give up what follows",
+                        path_, position));
     }
     const Status done = co_await cut(position, file_bytes);
     if (!done.has_value()) {
@@ -135,13 +145,16 @@ Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
     co_return std::expected<void, WalFailure>{};
 }
 
-/// Does a header that verifies stand anywhere at or behind `position`, with all of its body in the file?
+/// Does a header that verifies stand anywhere at or behind `position`, with all of its body in the
+/// file?
 Task<Result<bool>> Wal::valid_entry_behind(std::uint64_t position, std::uint64_t file_bytes) {
     std::vector<std::byte> window;
     std::vector<std::byte> body;
     while (position + wire::kPrepareHeaderSize <= file_bytes) {
-        window.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytes, file_bytes - position)));
-        GALGO_CO_TRY_ASSIGN(const std::size_t got, co_await runtime::read(io_, file_, window, position));
+        window.resize(
+            static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytes, file_bytes - position)));
+        GALGO_CO_TRY_ASSIGN(const std::size_t got,
+                            co_await runtime::read(io_, file_, window, position));
         if (got < wire::kPrepareHeaderSize) {
             break;
         }
@@ -153,9 +166,9 @@ Task<Result<bool>> Wal::valid_entry_behind(std::uint64_t position, std::uint64_t
                 continue;
             }
             body.resize(header->body_size());
-            GALGO_CO_TRY_ASSIGN(const std::size_t body_got,
-                                co_await runtime::read(io_, file_, body,
-                                                       position + at + wire::kPrepareHeaderSize));
+            GALGO_CO_TRY_ASSIGN(
+                const std::size_t body_got,
+                co_await runtime::read(io_, file_, body, position + at + wire::kPrepareHeaderSize));
             if (body_got == body.size() && wire::prepare_body_matches(*header, body)) {
                 co_return true;
             }
@@ -183,19 +196,22 @@ Task<Status> Wal::cut(std::uint64_t position, std::uint64_t file_bytes) {
     Status status;
     std::vector<std::byte> buffer;
     for (std::uint64_t at = position; at < file_bytes && status.has_value(); at += buffer.size()) {
-        buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytes, file_bytes - at)));
+        buffer.resize(
+            static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytes, file_bytes - at)));
         const Result<std::size_t> got = co_await runtime::read(io_, file_, buffer, at);
         if (!got.has_value()) {
             status = std::unexpected(got.error());
         } else {
-            status = co_await runtime::write_all(io_, copy, ConstBytes(buffer).first(*got), at - position);
+            status = co_await runtime::write_all(io_, copy, ConstBytes(buffer).first(*got),
+                                                 at - position);
         }
     }
     if (status.has_value()) {
         status = co_await runtime::sync(io_, copy);
     }
     (void)co_await runtime::close(io_, copy);
-    if (!status.has_value() && status.error().os_errno != ENOSPC && status.error().os_errno != EDQUOT) {
+    if (!status.has_value() && status.error().os_errno != ENOSPC &&
+        status.error().os_errno != EDQUOT) {
         co_return status;
     }
     GALGO_CO_TRY(co_await runtime::truncate(io_, file_, position));
@@ -203,10 +219,12 @@ Task<Status> Wal::cut(std::uint64_t position, std::uint64_t file_bytes) {
     co_return synced;
 }
 
-// ---- appending -------------------------------------------------------------------------------------------
+// ---- appending
+// -------------------------------------------------------------------------------------------
 
 void Wal::enqueue(AppendAwaiter& entry) {
-    GALGO_CHECK(entry.entry_.size() >= wire::kPrepareHeaderSize && entry.entry_.size() <= kWalEntryBytesMax);
+    GALGO_CHECK(entry.entry_.size() >= wire::kPrepareHeaderSize &&
+                entry.entry_.size() <= kWalEntryBytesMax);
     queue_.push_back(entry);
     if (!committing_) {
         committing_ = true;
@@ -222,8 +240,9 @@ Task<void> Wal::commit(coro::Anchor<Wal> wal) {
     while (!self.queue_.empty()) {
         IntrusiveList<AppendAwaiter, WalTag> members;
         group.clear();
-        while (!self.queue_.empty() &&
-               (group.empty() || group.size() + self.queue_.front().entry_.size() <= kGroupBytesMax)) {
+        while (
+            !self.queue_.empty() &&
+            (group.empty() || group.size() + self.queue_.front().entry_.size() <= kGroupBytesMax)) {
             AppendAwaiter& entry = self.queue_.pop_front();
             group.insert(group.end(), entry.entry_.begin(), entry.entry_.end());
             members.push_back(entry);
@@ -258,7 +277,8 @@ Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
     const Status synced = co_await runtime::sync(io_, file_);
     if (!synced.has_value()) {
         // What was written may or may not be there after a restart; a later sync would not tell.
-        observe::log_error("storage", "sync of the metadata log failed; no more changes until a restart",
+        observe::log_error("storage",
+                           "sync of the metadata log failed; no more changes until a restart",
                            {{"path", path_}, {"errno", synced.error().os_errno}});
         poisoned_ = synced.error();
         co_return synced;
@@ -272,8 +292,9 @@ Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
 Task<Status> Wal::replace(std::vector<std::byte> entries) {
     GALGO_CHECK(!committing_);
     const std::string temporary = path_ + ".tmp";
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                        co_await runtime::open(io_, temporary, runtime::OpenMode::kCreate, kModeBits));
+    GALGO_CO_TRY_ASSIGN(
+        const runtime::FileHandle file,
+        co_await runtime::open(io_, temporary, runtime::OpenMode::kCreate, kModeBits));
     Status status = co_await runtime::truncate(io_, file, 0);
     if (status.has_value()) {
         status = co_await runtime::write_all(io_, file, entries, 0);
@@ -297,7 +318,8 @@ Task<Status> Wal::replace(std::vector<std::byte> entries) {
     const std::string parent = parent_of(path_);
     const Status synced = co_await runtime::sync_directory(io_, parent);
     if (!synced.has_value()) {
-        // Which of the two files a power loss would leave is not known: nothing may build on either.
+        // Which of the two files a power loss would leave is not known: nothing may build on
+        // either.
         poisoned_ = synced.error();
     }
     co_return synced;

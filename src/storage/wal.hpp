@@ -1,16 +1,18 @@
-// Wal: the log of the metadata group, `metadata/journal.wal`: entries of a 256-byte prepare header (checksummed,
-// wire/prepare.hpp) and a body, back to back. An append completes when its entry is on stable storage; what queues
-// up meanwhile shares one write and one fdatasync. Mode 0600: bodies hold password hashes.
+// Wal: the log of the metadata group, `metadata/journal.wal`: entries of a 256-byte prepare header
+// (checksummed, wire/prepare.hpp) and a body, back to back. An append completes when its entry is
+// on stable storage; what queues up meanwhile shares one write and one fdatasync. Mode 0600: bodies
+// hold password hashes.
 //
-// Opening replays all of it. A last entry that is incomplete or does not verify is a torn write: it is cut, its
-// bytes are kept in `journal.wal.torn-{n}`. Damage with a valid entry behind it is not: opening refuses and
-// names the position, because dropping entries would undo acknowledged changes.
+// Opening replays all of it. A last entry that is incomplete or does not verify is a torn write: it
+// is cut, its bytes are kept in `journal.wal.torn-{n}`. Damage with a valid entry behind it is not:
+// opening refuses and names the position, because dropping entries would undo acknowledged changes.
 //
-// Room for the next changes is allocated ahead of the end, so that a full disk can be cleaned up through the
-// server itself (deleting a topic is an entry too).
+// Room for the next changes is allocated ahead of the end, so that a full disk can be cleaned up
+// through the server itself (deleting a topic is an entry too).
 //
-// Errors: after a failed write (a full disk) the file is cut back and the next append tries again; after a failed
-// sync, or when the cut fails, every append fails until a restart. Shard 0. docs/formats/wal.md
+// Errors: after a failed write (a full disk) the file is cut back and the next append tries again;
+// after a failed sync, or when the cut fails, every append fails until a restart. Shard 0.
+// docs/formats/wal.md
 #pragma once
 
 #include <expected>
@@ -54,8 +56,8 @@ class Wal : public coro::Anchored {
     /// co_await wal.append(bytes): Status. `entry` is the encoded header and the body.
     [[nodiscard]] AppendAwaiter append(std::vector<std::byte> entry);
 
-    /// Replaces the whole content (entries back to back) at once: what a snapshot covers is left out. Nothing may
-    /// be appended meanwhile.
+    /// Replaces the whole content (entries back to back) at once: what a snapshot covers is left
+    /// out. Nothing may be appended meanwhile.
     coro::Task<Status> replace(std::vector<std::byte> entries);
     /// Waits for what is queued and closes the file.
     coro::Task<void> close();
@@ -93,7 +95,8 @@ class Wal : public coro::Anchored {
 
 class [[nodiscard]] Wal::AppendAwaiter : public ListLink<struct WalTag>, public coro::ReadyNode {
  public:
-    AppendAwaiter(Wal& wal, std::vector<std::byte> entry) noexcept : wal_(wal), entry_(std::move(entry)) {}
+    AppendAwaiter(Wal& wal, std::vector<std::byte> entry) noexcept
+        : wal_(wal), entry_(std::move(entry)) {}
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> waiting) {
         handle = waiting;

@@ -83,8 +83,9 @@ TEST(Wal, CommitsAGroupWithOneSync) {
     WalRig rig(2);
     ASSERT_EQ(rig.open(), "");
     const auto many = [](Wal& wal) -> Task<bool> {
-        auto [a, b, c] = co_await coro::all(WalRig::append_one(wal, 1, 10), WalRig::append_one(wal, 2, 0),
-                                            WalRig::append_one(wal, 3, 1000));
+        auto [a, b, c] =
+            co_await coro::all(WalRig::append_one(wal, 1, 10), WalRig::append_one(wal, 2, 0),
+                               WalRig::append_one(wal, 3, 1000));
         co_return a.has_value() && b.has_value() && c.has_value();
     };
     EXPECT_TRUE(rig.world.run(rig.node, many(*rig.wal)));
@@ -123,7 +124,8 @@ TEST(Wal, RefusesDamageWithEntriesBehindIt) {
         ASSERT_TRUE(rig.node.disk->corrupt(kPath, at, 4));
         const std::string refusal = rig.open();
         EXPECT_NE(refusal.find(kPath), std::string::npos);
-        EXPECT_NE(refusal.find("position " + std::to_string(at / 356 * 356)), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find("position " + std::to_string(at / 356 * 356)), std::string::npos)
+            << refusal;
         EXPECT_EQ(rig.node.disk->read_file(kPath)->size(), 3 * 356U);
     }
 }
@@ -132,7 +134,8 @@ TEST(Wal, FullDiskFailsAndIsTriedAgain) {
     WalRig rig(5);
     ASSERT_EQ(rig.open(), "");
     ASSERT_TRUE(rig.append(1).has_value());
-    rig.node.disk->add_fault({.op = DiskOp::kWrite, .path_contains = "journal.wal", .times = 1, .error = ENOSPC});
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = "journal.wal", .times = 1, .error = ENOSPC});
     const Status refused = rig.append(2);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().os_errno, ENOSPC);

@@ -1,5 +1,5 @@
-// Any bytes as a segment, an index, a journal file or the metadata log: recovery ends, reads end, and the log takes an
-// append afterwards or says why not. Byte 0 chooses the file.
+// Any bytes as a segment, an index, a journal file or the metadata log: recovery ends, reads end,
+// and the log takes an append afterwards or says why not. Byte 0 chooses the file.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,11 +44,11 @@ Task<Status> open_read_close(Process& process) {
                                 .file_bytes = storage::kJournalFileBytesMin});
     process.node.loop->add_turn_end([journal = process.journal.get()] { journal->end_of_turn(); });
     GALGO_CO_TRY(co_await process.journal->open());
-    process.context = std::make_unique<storage::StorageContext>(io, process.node.queue(), process.pool,
-                                                                *process.journal, "/trash");
-    GALGO_CO_TRY_ASSIGN(process.log, co_await storage::PartitionLog::open(*process.context, "/", "/p", PartitionKey{0},
-                                                                          Incarnation{0}, storage::LogOptions{},
-                                                                          &process.replay));
+    process.context = std::make_unique<storage::StorageContext>(
+        io, process.node.queue(), process.pool, *process.journal, "/trash");
+    GALGO_CO_TRY_ASSIGN(process.log, co_await storage::PartitionLog::open(
+                                         *process.context, "/", "/p", PartitionKey{0},
+                                         Incarnation{0}, storage::LogOptions{}, &process.replay));
     storage::PartitionLog& log = *process.log;
     Offset at = log.first_offset();
     for (int i = 0; i < 64 && at < log.end_offset(); ++i) {
@@ -64,8 +64,9 @@ Task<Status> open_read_close(Process& process) {
 }
 
 Task<bool> open_wal(Process& process) {
-    auto wal = co_await storage::Wal::open(*process.node.io, process.node.queue(), "/wal",
-                                           [](const wire::PrepareHeader&, ConstBytes) -> Status { return {}; });
+    auto wal = co_await storage::Wal::open(
+        *process.node.io, process.node.queue(), "/wal",
+        [](const wire::PrepareHeader&, ConstBytes) -> Status { return {}; });
     if (wal.has_value()) {
         co_await (*wal)->close();
     }
@@ -83,7 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     runtime_sim::SimDisk& disk = *process.node.disk;
     disk.write_file("/p/keep", {});
     switch (data[0] % 4) {
-        case 0: disk.write_file("/p/00000000000000000000.log", bytes); break;
+        case 0:
+            disk.write_file("/p/00000000000000000000.log", bytes);
+            break;
         case 1: {
             // The first 24 bytes are the index, the rest is the log.
             const std::size_t split = bytes.size() < 24 ? bytes.size() : 24;
@@ -91,7 +94,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             disk.write_file("/p/00000000000000000000.log", bytes.subspan(split));
             break;
         }
-        case 2: disk.write_file("/state/journal-0-0000000000000001.wal", bytes); break;
+        case 2:
+            disk.write_file("/state/journal-0-0000000000000001.wal", bytes);
+            break;
         default:
             disk.write_file("/wal", bytes);
             (void)process.world.run(process.node, open_wal(process));

@@ -29,9 +29,8 @@ Node text_node(std::string_view text) {
 
 std::unexpected<ConfigFault> fault(std::string_view key, std::string_view value,
                                    std::string_view requirement, std::string_view origin) {
-    return std::unexpected(
-        ConfigFault{one_line(std::format("config: {} = {}: {} (from {})", key, value, requirement,
-                                         origin))});
+    return std::unexpected(ConfigFault{
+        one_line(std::format("config: {} = {}: {} (from {})", key, value, requirement, origin))});
 }
 
 std::string relocated_text(const RelocatedKey& relocated) {
@@ -105,8 +104,8 @@ Assembly::Assembly() {
         if (property.kind == Kind::kTables || property.kind == Kind::kOptionalSize) {
             continue;
         }
-        const auto outcome = assign(property.kind, property.field(config_),
-                                    text_node(property.fallback), warnings_);
+        const auto outcome =
+            assign(property.kind, property.field(config_), text_node(property.fallback), warnings_);
         GALGO_CHECK(outcome.has_value());  // the table is ours
     }
 }
@@ -276,7 +275,8 @@ void Assembly::read_runtime_variable(std::string_view name, std::string_view val
 
 void Assembly::warn_unknown(std::string_view what, std::string_view name, std::string_view origin,
                             const std::vector<std::string>& candidates) {
-    std::string line = std::format("config: unknown {} {} in {} is ignored", what, quoted(name), origin);
+    std::string line =
+        std::format("config: unknown {} {} in {} is ignored", what, quoted(name), origin);
     const std::vector<std::string> names = nearest(name, candidates);
     for (std::size_t i = 0; i < names.size(); ++i) {
         line += (i == 0 ? "; did you mean " : i + 1 == names.size() ? " or " : ", ") + names[i];
@@ -299,7 +299,8 @@ std::expected<Loaded, ConfigFault> Assembly::finish() && {
     for (std::string& warning : warnings_) {
         warning = one_line(warning);
     }
-    return Loaded{.config = std::move(config_), .warnings = std::move(warnings_), .source_path = {}};
+    return Loaded{
+        .config = std::move(config_), .warnings = std::move(warnings_), .source_path = {}};
 }
 
 }  // namespace galgo::config::detail

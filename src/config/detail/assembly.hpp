@@ -1,5 +1,5 @@
-// One load under way: the values so far, where each came from, and the first fault. Sources are applied
-// in order, later ones win; `finish` checks the whole.
+// One load under way: the values so far, where each came from, and the first fault. Sources are
+// applied in order, later ones win; `finish` checks the whole.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// From a written value to a typed field and back. A variable of the environment carries no type: the
-// property decides, so that a secret made of digits stays a string.
+// From a written value to a typed field and back. A variable of the environment carries no type:
+// the property decides, so that a secret made of digits stays a string.
 #include <algorithm>
 #include <charconv>
 #include <format>
@@ -190,10 +190,12 @@ Outcome store(T& field, std::optional<Value> value, std::string_view requirement
 
 constexpr std::string_view kCountText = "must be a whole number, 0 or more";
 constexpr std::string_view kSizeText = R"(must be a size such as "64 MiB", or a number of bytes)";
-constexpr std::string_view kDurationText = R"(must be a duration with a unit, such as "30s" or "1h 30m")";
+constexpr std::string_view kDurationText =
+    R"(must be a duration with a unit, such as "30s" or "1h 30m")";
 constexpr std::string_view kExpiryText =
     R"(must be a duration of at most 4294967295 s such as "1h", "never_expire" or "server_default")";
-constexpr std::string_view kListText = R"(must be a list of strings such as ["a", "b"], 256 at most)";
+constexpr std::string_view kListText =
+    R"(must be a list of strings such as ["a", "b"], 256 at most)";
 
 }  // namespace
 
@@ -299,8 +301,8 @@ std::string bounds_text(Kind kind, const Bounds& bounds) {
         }
     };
     const bool has_unit = kind != Kind::kCount && kind != Kind::kOptionalCount;
-    const std::string low = has_unit && bounds.min == 1 ? "more than 0"
-                                                        : "at least " + show_bound(bounds.min);
+    const std::string low =
+        has_unit && bounds.min == 1 ? "more than 0" : "at least " + show_bound(bounds.min);
     if (bounds.max == kU64Max) {
         return "must be " + low;
     }

@@ -1,5 +1,5 @@
-// Arrays of tables: cluster.nodes, their advertised_addresses, http.jwt.trusted_issuers. The fields of
-// each element type are declared once, like the properties.
+// Arrays of tables: cluster.nodes, their advertised_addresses, http.jwt.trusted_issuers. The fields
+// of each element type are declared once, like the properties.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,4 +1,5 @@
-// Suggestions for a misspelt name: Levenshtein distance of at most 3, or of 30 % of the longer name.
+// Suggestions for a misspelt name: Levenshtein distance of at most 3, or of 30 % of the longer
+// name.
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +27,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates) {
+std::vector<std::string> nearest(std::string_view name,
+                                 const std::vector<std::string>& candidates) {
     constexpr std::size_t kSuggestionsMax = 3;
     std::vector<std::pair<std::size_t, std::string>> found;
     if (name.size() <= kNameMax) {

@@ -14,9 +14,9 @@ struct Node {
     enum class Kind : std::uint8_t {
         kBool,
         kInteger,
-        kOther,   ///< a float or a date: no property takes one
+        kOther,  ///< a float or a date: no property takes one
         kString,
-        kText,    ///< from the environment: untyped, the property decides
+        kText,  ///< from the environment: untyped, the property decides
         kArray,
         kTable,
     };

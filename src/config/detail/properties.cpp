@@ -1,7 +1,6 @@
-// The table of all keys. Names, defaults and bounds answer to the reference's configuration file, so
-// that an existing file and IGGY_* environment keep working.
-// wire: core/server/config.toml and core/configs/src/server_config (0.9.0-edge.5); upper limit of
-// message sizes: iggy_common 0.11.0.
+// The table of all keys. Names, defaults and bounds answer to the reference's configuration file,
+// so that an existing file and IGGY_* environment keep working. wire: core/server/config.toml and
+// core/configs/src/server_config (0.9.0-edge.5); upper limit of message sizes: iggy_common 0.11.0.
 #include <algorithm>
 #include <array>
 

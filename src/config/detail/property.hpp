@@ -33,10 +33,10 @@ enum class Kind : std::uint8_t {
 };
 
 /// Where a value goes. The alternative agrees with the kind.
-using FieldRef = std::variant<bool*, std::uint64_t*, std::optional<std::uint64_t>*, std::string*,
-                              std::vector<std::string>*, Expiry*, CPUAllocation*,
-                              std::vector<ClusterNode>*, std::vector<AdvertisedAddress>*,
-                              std::vector<HTTPConfig::TrustedIssuer>*>;
+using FieldRef =
+    std::variant<bool*, std::uint64_t*, std::optional<std::uint64_t>*, std::string*,
+                 std::vector<std::string>*, Expiry*, CPUAllocation*, std::vector<ClusterNode>*,
+                 std::vector<AdvertisedAddress>*, std::vector<HTTPConfig::TrustedIssuer>*>;
 
 /// Inclusive, in bytes, nanoseconds or a plain count.
 struct Bounds {

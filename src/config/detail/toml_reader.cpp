@@ -1,6 +1,6 @@
-// The one place that includes toml++. Its exceptions are turned into values here. toml++ descends and
-// destroys by recursion, and dotted keys may nest at will: a line with more than 128 dots is refused
-// before it is parsed (no key of ours has more than four), which bounds the depth.
+// The one place that includes toml++. Its exceptions are turned into values here. toml++ descends
+// and destroys by recursion, and dotted keys may nest at will: a line with more than 128 dots is
+// refused before it is parsed (no key of ours has more than four), which bounds the depth.
 #include <algorithm>
 #include <exception>
 #include <format>
@@ -8,15 +8,17 @@
 #include <stdexcept>
 #include <utility>
 
-// toml++ 3.3 asserts where some malformed keys are met: that must refuse the file, not end the process.
-#define TOML_ASSERT(condition)                        \
-    do {                                              \
-        if (!(condition)) {                           \
+// toml++ 3.3 asserts where some malformed keys are met: that must refuse the file, not end the
+// process.
+#define TOML_ASSERT(condition)                                  \
+    do {                                                        \
+        if (!(condition)) {                                     \
             throw std::runtime_error("malformed key or value"); \
-        }                                             \
+        }                                                       \
     } while (false)
-// Its table of white space calls the letters U+00A1..U+0499 unreachable, which an umlaut in a comment
-// reaches: there the answer is meant to be "no". Only that one header is read with the other meaning.
+// Its table of white space calls the letters U+00A1..U+0499 unreachable, which an umlaut in a
+// comment reaches: there the answer is meant to be "no". Only that one header is read with the
+// other meaning.
 #include <toml++/impl/preprocessor.h>
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE

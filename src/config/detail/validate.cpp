@@ -1,6 +1,6 @@
 // The rules that refuse a start: bounds from the table, then relations between keys, then features
-// that this version does not have. The first broken rule is reported; the order is that of the table.
-// wire: core/configs/src/server_config/validators.rs (0.9.0-edge.5)
+// that this version does not have. The first broken rule is reported; the order is that of the
+// table. wire: core/configs/src/server_config/validators.rs (0.9.0-edge.5)
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -85,11 +85,11 @@ std::optional<Violation> check_addresses(const Config& config) {
         bool enabled;
         const std::string& address;
     };
-    const std::array listeners{Listener{"quic.address", config.quic.enabled, config.quic.address},
-                               Listener{"tcp.address", config.tcp.enabled, config.tcp.address},
-                               Listener{"http.address", config.http.enabled, config.http.address},
-                               Listener{"websocket.address", config.websocket.enabled,
-                                        config.websocket.address}};
+    const std::array listeners{
+        Listener{"quic.address", config.quic.enabled, config.quic.address},
+        Listener{"tcp.address", config.tcp.enabled, config.tcp.address},
+        Listener{"http.address", config.http.enabled, config.http.address},
+        Listener{"websocket.address", config.websocket.enabled, config.websocket.address}};
     for (const Listener& listener : listeners) {
         if (listener.enabled && !is_socket_address(listener.address)) {
             return broken(listener.key,
@@ -233,9 +233,9 @@ std::optional<Violation> check_websocket(const Config& config) {
     const std::uint64_t bus_max = config.message_bus.max_message_size;
     const std::uint64_t write_buffer = websocket.write_buffer_size.value_or(128 * kKiB);
     if (websocket.max_write_buffer_size && *websocket.max_write_buffer_size <= write_buffer) {
-        return broken("websocket.max_write_buffer_size",
-                      "must be more than websocket.write_buffer_size, " +
-                          format_byte_size(write_buffer));
+        return broken(
+            "websocket.max_write_buffer_size",
+            "must be more than websocket.write_buffer_size, " + format_byte_size(write_buffer));
     }
     if (websocket.max_message_size && *websocket.max_message_size > bus_max) {
         return broken("websocket.max_message_size",
@@ -254,7 +254,9 @@ std::optional<Violation> check_websocket(const Config& config) {
 
 std::optional<Violation> check_telemetry(const Config& config) {
     const TelemetryConfig& telemetry = config.telemetry;
-    const auto is_transport = [](std::string_view text) { return text == "grpc" || text == "http"; };
+    const auto is_transport = [](std::string_view text) {
+        return text == "grpc" || text == "http";
+    };
     if (!is_transport(telemetry.logs_transport)) {
         return broken("telemetry.logs.transport", "must be grpc or http");
     }
@@ -277,7 +279,8 @@ std::optional<Violation> check_telemetry(const Config& config) {
 }
 
 std::optional<Violation> check_queues(const Config& config) {
-    const std::uint64_t slots_min = 4 * std::max<std::uint64_t>(64, config.metadata.prepare_queue_depth);
+    const std::uint64_t slots_min =
+        4 * std::max<std::uint64_t>(64, config.metadata.prepare_queue_depth);
     if (config.metadata.journal_slots < slots_min) {
         return broken("metadata.journal_slots", std::format("must be at least {}", slots_min));
     }
@@ -405,7 +408,8 @@ std::optional<Violation> check_cluster_nodes(const Config& config) {
         const ClusterNode& node = nodes[i];
         const std::string key = std::format("cluster.nodes[{}]", i);
         if (is_blank(node.name) || !names.insert(node.name).second) {
-            return broken(key + ".name", "must be set and differ from the others", quoted(node.name));
+            return broken(key + ".name", "must be set and differ from the others",
+                          quoted(node.name));
         }
         if (is_blank(node.ip)) {
             return broken(key + ".ip", "must not be empty", quoted(node.ip));
@@ -427,12 +431,13 @@ std::optional<Violation> check_features(const Config& config) {
         const char* key;
         bool enabled;
     };
-    const std::array features{Feature{"tcp.tls.enabled", config.tcp.tls.enabled},
-                              Feature{"http.tls.enabled", config.http.tls.enabled},
-                              Feature{"websocket.tls.enabled", config.websocket.tls.enabled},
-                              Feature{"system.encryption.enabled", config.system.encryption.enabled},
-                              Feature{"cluster.enabled", config.cluster.enabled},
-                              Feature{"telemetry.enabled", config.telemetry.enabled}};
+    const std::array features{
+        Feature{"tcp.tls.enabled", config.tcp.tls.enabled},
+        Feature{"http.tls.enabled", config.http.tls.enabled},
+        Feature{"websocket.tls.enabled", config.websocket.tls.enabled},
+        Feature{"system.encryption.enabled", config.system.encryption.enabled},
+        Feature{"cluster.enabled", config.cluster.enabled},
+        Feature{"telemetry.enabled", config.telemetry.enabled}};
     for (const Feature& feature : features) {
         if (feature.enabled) {
             return broken(feature.key, "not available in this version");
@@ -442,8 +447,9 @@ std::optional<Violation> check_features(const Config& config) {
 }
 
 constexpr std::array<Rule, 12> kRules{
-    check_bounds, check_system,        check_quic,   check_addresses,     check_cors,
-    check_http,   check_websocket,     check_telemetry, check_cluster_security,
+    check_bounds,        check_system,        check_quic,
+    check_addresses,     check_cors,          check_http,
+    check_websocket,     check_telemetry,     check_cluster_security,
     check_cluster_times, check_cluster_nodes, check_queues};
 
 }  // namespace

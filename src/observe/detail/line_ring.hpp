@@ -1,7 +1,7 @@
-// The bounded queue between all threads that log and the one log thread: slots with a sequence number
-// each (D. Vyukov's bounded queue). A push claims a slot by one compare-exchange, copies, publishes; it
-// fails when the ring is full. A producer that is preempted between claim and publish holds up the
-// consumer, never another producer.
+// The bounded queue between all threads that log and the one log thread: slots with a sequence
+// number each (D. Vyukov's bounded queue). A push claims a slot by one compare-exchange, copies,
+// publishes; it fails when the ring is full. A producer that is preempted between claim and publish
+// holds up the consumer, never another producer.
 #pragma once
 
 #include <atomic>

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files kept beside the one being written. Each rotation renames them all, so their number is bounded.
+/// Files kept beside the one being written. Each rotation renames them all, so their number is
+/// bounded.
 std::size_t rotated_files_max(const LogSettings& settings) {
     constexpr std::uint64_t kUnlimited = 1000;
     if (settings.max_total_size == 0) {
@@ -39,8 +40,8 @@ class SpdlogSinks final : public Sinks {
     }
 
     void write(LogLevel level, std::string_view line) noexcept override {
-        const spdlog::details::log_msg message(
-            "galgo", spdlog_level(level), spdlog::string_view_t(line.data(), line.size()));
+        const spdlog::details::log_msg message("galgo", spdlog_level(level),
+                                               spdlog::string_view_t(line.data(), line.size()));
         for (const auto& sink : sinks_) {
             try {
                 sink->log(message);

@@ -1,5 +1,5 @@
-// Where lines end up. Owned and used by the log thread alone (by the main thread before it starts and
-// after it has ended). Keeps spdlog in one source file.
+// Where lines end up. Owned and used by the log thread alone (by the main thread before it starts
+// and after it has ended). Keeps spdlog in one source file.
 #pragma once
 
 #include <memory>

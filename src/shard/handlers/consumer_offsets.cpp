@@ -1,5 +1,5 @@
-// Stored offsets of consumers and groups: get, store, delete. Offset writes of group members are fenced by
-// ownership of the partition; reads are open to everybody who may poll.
+// Stored offsets of consumers and groups: get, store, delete. Offset writes of group members are
+// fenced by ownership of the partition; reads are open to everybody who may poll.
 #include "shard/handlers/handlers.hpp"
 #include "shard/handlers/partition_target.hpp"
 #include "wire/message_requests.hpp"
@@ -70,10 +70,8 @@ Task<void> handle_get_consumer_offset(Services& services, Session& session, net:
         }
         co_return;
     }
-    const Result<std::optional<partitions::StoredOffset>> found =
-        co_await services.router.offset({.partition = target->ref,
-                                         .action = OffsetAction::kGet,
-                                         .consumer = target->consumer});
+    const Result<std::optional<partitions::StoredOffset>> found = co_await services.router.offset(
+        {.partition = target->ref, .action = OffsetAction::kGet, .consumer = target->consumer});
     if (!found.has_value()) {
         reply.set_status(frame.header, found.error().code);
         co_return;
@@ -108,8 +106,8 @@ Task<void> handle_delete_consumer_offset(Services& services, Session& session, n
         reply.set_status(frame.header, request.error().code);
         co_return;
     }
-    co_await write_offset(services, session, frame, request->target, OffsetAction::kDelete, Offset{},
-                          reply);
+    co_await write_offset(services, session, frame, request->target, OffsetAction::kDelete,
+                          Offset{}, reply);
 }
 
 }  // namespace galgo::shard

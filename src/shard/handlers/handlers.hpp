@@ -1,6 +1,6 @@
-// The handlers, one for each command or family of commands. All have one shape: decode the body, resolve
-// names in the published metadata, authorise, act, fill the reply. A handler looks metadata up before it
-// suspends and keeps ids, never references, across the suspension.
+// The handlers, one for each command or family of commands. All have one shape: decode the body,
+// resolve names in the published metadata, authorise, act, fill the reply. A handler looks metadata
+// up before it suspends and keeps ids, never references, across the suspension.
 #pragma once
 
 #include "coro/task.hpp"
@@ -26,10 +26,10 @@ coro::Task<void> handle_poll_messages(Services& services, Session& session, net:
                                       net::Reply& reply);
 coro::Task<void> handle_get_consumer_offset(Services& services, Session& session, net::Frame& frame,
                                             net::Reply& reply);
-coro::Task<void> handle_store_consumer_offset(Services& services, Session& session, net::Frame& frame,
-                                              net::Reply& reply);
-coro::Task<void> handle_delete_consumer_offset(Services& services, Session& session, net::Frame& frame,
-                                               net::Reply& reply);
+coro::Task<void> handle_store_consumer_offset(Services& services, Session& session,
+                                              net::Frame& frame, net::Reply& reply);
+coro::Task<void> handle_delete_consumer_offset(Services& services, Session& session,
+                                               net::Frame& frame, net::Reply& reply);
 
 // metadata_write.cpp: every operation of the metadata log
 coro::Task<void> handle_metadata_write(Services& services, Session& session, net::Frame& frame,
@@ -56,8 +56,8 @@ coro::Task<void> handle_ping(Services& services, Session& session, net::Frame& f
                              net::Reply& reply);
 coro::Task<void> handle_get_stats(Services& services, Session& session, net::Frame& frame,
                                   net::Reply& reply);
-coro::Task<void> handle_get_cluster_metadata(Services& services, Session& session, net::Frame& frame,
-                                             net::Reply& reply);
+coro::Task<void> handle_get_cluster_metadata(Services& services, Session& session,
+                                             net::Frame& frame, net::Reply& reply);
 coro::Task<void> handle_describe_options(Services& services, Session& session, net::Frame& frame,
                                          net::Reply& reply);
 coro::Task<void> handle_get_me(Services& services, Session& session, net::Frame& frame,

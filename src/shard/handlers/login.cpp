@@ -1,5 +1,5 @@
-// Login and logout. A login verifies the credentials on the offload thread, then registers the client in
-// the metadata log; the session number is the position of that Register.
+// Login and logout. A login verifies the credentials on the offload thread, then registers the
+// client in the metadata log; the session number is the position of that Register.
 #include "crypto/password.hpp"
 #include "observe/log.hpp"
 #include "shard/handlers/handlers.hpp"
@@ -14,14 +14,14 @@ using wire::EvictionReason;
 namespace {
 
 struct Credentials {
-    std::string phc;       ///< what to verify against; the dummy for unknown users
+    std::string phc;  ///< what to verify against; the dummy for unknown users
     std::string password;
     model::UserId user = model::kNoUserId;
     bool acceptable = false;  ///< known, active and of legal length
 };
 
-/// Unknown users, inactive ones and passwords of illegal length are verified all the same, against the
-/// dummy: nobody can tell them from a wrong password, neither by the answer nor by its time.
+/// Unknown users, inactive ones and passwords of illegal length are verified all the same, against
+/// the dummy: nobody can tell them from a wrong password, neither by the answer nor by its time.
 Credentials look_up(const Services& services, const wire::LoginRequest& request) {
     Credentials credentials{.phc = services.dummy_password_hash,
                             .password = std::string(request.password)};

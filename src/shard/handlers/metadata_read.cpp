@@ -9,8 +9,8 @@ using coro::Task;
 
 namespace {
 
-void fill(const Services& services, const net::Frame& frame, const Result<metadata::ReplyBody>& body,
-          net::Reply& reply) {
+void fill(const Services& services, const net::Frame& frame,
+          const Result<metadata::ReplyBody>& body, net::Reply& reply) {
     if (!body.has_value()) {
         reply.set_status(frame.header, body.error().code);
         return;
@@ -35,37 +35,38 @@ void answer(const Services& services, const net::Frame& frame, net::Reply& reply
 
 Task<void> handle_get_stream(Services& services, Session& session, net::Frame& frame,
                              net::Reply& reply) {
-    answer<wire::StreamRequest>(services, frame, reply,
-                                [&](const metadata::State& state, const wire::StreamRequest& request) {
-                                    return metadata::get_stream_reply(state, session.user,
-                                                                      request.stream);
-                                });
+    answer<wire::StreamRequest>(
+        services, frame, reply,
+        [&](const metadata::State& state, const wire::StreamRequest& request) {
+            return metadata::get_stream_reply(state, session.user, request.stream);
+        });
     co_return;
 }
 
 Task<void> handle_get_streams(Services& services, Session& session, net::Frame& frame,
                               net::Reply& reply) {
-    fill(services, frame, metadata::get_streams_reply(services.metadata.state(), session.user), reply);
+    fill(services, frame, metadata::get_streams_reply(services.metadata.state(), session.user),
+         reply);
     co_return;
 }
 
 Task<void> handle_get_topic(Services& services, Session& session, net::Frame& frame,
                             net::Reply& reply) {
-    answer<wire::TopicRequest>(services, frame, reply,
-                               [&](const metadata::State& state, const wire::TopicRequest& request) {
-                                   return metadata::get_topic_reply(state, session.user,
-                                                                    request.stream, request.topic);
-                               });
+    answer<wire::TopicRequest>(
+        services, frame, reply,
+        [&](const metadata::State& state, const wire::TopicRequest& request) {
+            return metadata::get_topic_reply(state, session.user, request.stream, request.topic);
+        });
     co_return;
 }
 
 Task<void> handle_get_topics(Services& services, Session& session, net::Frame& frame,
                              net::Reply& reply) {
-    answer<wire::StreamRequest>(services, frame, reply,
-                                [&](const metadata::State& state, const wire::StreamRequest& request) {
-                                    return metadata::get_topics_reply(state, session.user,
-                                                                      request.stream);
-                                });
+    answer<wire::StreamRequest>(
+        services, frame, reply,
+        [&](const metadata::State& state, const wire::StreamRequest& request) {
+            return metadata::get_topics_reply(state, session.user, request.stream);
+        });
     co_return;
 }
 
@@ -82,11 +83,11 @@ Task<void> handle_get_group(Services& services, Session& session, net::Frame& fr
 
 Task<void> handle_get_groups(Services& services, Session& session, net::Frame& frame,
                              net::Reply& reply) {
-    answer<wire::TopicRequest>(services, frame, reply,
-                               [&](const metadata::State& state, const wire::TopicRequest& request) {
-                                   return metadata::get_groups_reply(state, session.user,
-                                                                     request.stream, request.topic);
-                               });
+    answer<wire::TopicRequest>(
+        services, frame, reply,
+        [&](const metadata::State& state, const wire::TopicRequest& request) {
+            return metadata::get_groups_reply(state, session.user, request.stream, request.topic);
+        });
     co_return;
 }
 

@@ -1,5 +1,5 @@
-// Every operation of the metadata log, as the client sent it: the plane on shard 0 decodes, admits and
-// applies it. What may be refused is decided there, in log order.
+// Every operation of the metadata log, as the client sent it: the plane on shard 0 decodes, admits
+// and applies it. What may be refused is decided there, in log order.
 #include "shard/handlers/handlers.hpp"
 
 namespace galgo::shard {

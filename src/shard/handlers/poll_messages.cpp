@@ -1,4 +1,5 @@
-// poll_messages: resolve, ask the partition's owner, send header, prefix and record slices as they are.
+// poll_messages: resolve, ask the partition's owner, send header, prefix and record slices as they
+// are.
 #include "shard/handlers/handlers.hpp"
 #include "shard/handlers/partition_target.hpp"
 #include "wire/message_requests.hpp"

@@ -1,5 +1,6 @@
 // send_messages: from a frame to a confirmed offset. The batch is checked completely here, on the
-// connection's shard, so that the owner appends bytes it can trust; the body's buffer travels on as it is.
+// connection's shard, so that the owner appends bytes it can trust; the body's buffer travels on as
+// it is.
 #include "base/units.hpp"
 #include "crypto/hash.hpp"
 #include "shard/handlers/handlers.hpp"
@@ -91,8 +92,8 @@ Task<void> handle_send_messages(Services& services, Session& session, net::Frame
         }
         co_await coro::yield_to(services.loop.ready());
     }
-    const Result<Target> target = resolve(
-        services.metadata.state(), session.user, *request, services.balanced_turn);
+    const Result<Target> target =
+        resolve(services.metadata.state(), session.user, *request, services.balanced_turn);
     if (!target.has_value()) {
         reply.set_status(frame.header, target.error().code);
         co_return;

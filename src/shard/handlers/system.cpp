@@ -1,4 +1,5 @@
-// Commands about the node itself: ping, statistics, cluster metadata, the option catalogue, the caller.
+// Commands about the node itself: ping, statistics, cluster metadata, the option catalogue, the
+// caller.
 #include "metadata/read_replies.hpp"
 #include "shard/handlers/handlers.hpp"
 #include "wire/replies.hpp"

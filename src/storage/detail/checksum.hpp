@@ -1,4 +1,5 @@
-// Checksums of the formats of this module: XXH3-64, and a bound form that ties a record to its place.
+// Checksums of the formats of this module: XXH3-64, and a bound form that ties a record to its
+// place.
 #pragma once
 
 #include <cstdint>
