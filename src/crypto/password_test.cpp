@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -97,6 +100,25 @@ TEST(Password, MalformedStringsAreFalse) {
     EXPECT_FALSE(verify_password(kBad[0], "secret"));
     EXPECT_FALSE(verify_password(kBad[4], "secret"));
     EXPECT_FALSE(verify_password("", ""));
+}
+
+// Nobody learns from the time of a refused login whether the user exists.
+TEST(Password, NoHashCostsAsMuchAsAHash) {
+    const auto phc = hash_password("secret");
+    ASSERT_TRUE(phc);
+    const auto cpu_time = [](std::string_view hash) {
+        std::clock_t best = std::numeric_limits<std::clock_t>::max();
+        for (int i = 0; i < 3; ++i) {
+            const std::clock_t began = std::clock();
+            EXPECT_FALSE(verify_password(hash, "another"));
+            best = std::min(best, std::clock() - began);
+        }
+        return best;
+    };
+    const std::clock_t with_hash = cpu_time(*phc);
+    const std::clock_t without = cpu_time("");
+    EXPECT_GT(without * 2, with_hash);
+    EXPECT_LT(without, with_hash * 2);
 }
 
 TEST(Password, ParseAndFormatAreInverse) {

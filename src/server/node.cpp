@@ -8,8 +8,6 @@
 #include <format>
 
 #include "config/print.hpp"
-#include "crypto/password.hpp"
-#include "crypto/random.hpp"
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_uring/pinning.hpp"
@@ -250,7 +248,6 @@ void Node::start_threads() {
         .metadata = *metadata_,
         .offload = *offload_,
         .node = facts_,
-        .dummy_password_hash = crypto::hash_password(crypto::random_alphanumeric(20)).value_or(""),
         .read_system_stats = read_system_stats,
         .data_path = data_path_,
         .replay = &replay_,

@@ -52,8 +52,6 @@ struct Services {
     SessionIndex& sessions;
     runtime::OffloadQueue& offload;
     NodeFacts& node;
-    /// PHC string that unknown users are verified against, so that they take as long as known ones.
-    const std::string& dummy_password_hash;
     ReadSystemStats read_system_stats = nullptr;
     /// Counts sends that leave the partition to the server: one counter a shard, so that no
     /// partition of any topic is left out.

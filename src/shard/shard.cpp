@@ -57,7 +57,6 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
                 .sessions = sessions_,
                 .offload = process.offload,
                 .node = process.node,
-                .dummy_password_hash = process.dummy_password_hash,
                 .read_system_stats = process.read_system_stats},
       dispatcher_(services_),
       connections_(loop_, process.pool, dispatcher_, process.connections),

@@ -34,7 +34,6 @@ struct Process {
     MetadataPair& metadata;
     runtime::OffloadQueue& offload;
     NodeFacts& node;
-    std::string dummy_password_hash;
     ReadSystemStats read_system_stats = nullptr;
     std::string data_path;
     const storage::JournalReplay* replay = nullptr;  ///< of earlier runs; never null
