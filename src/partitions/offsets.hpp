@@ -17,7 +17,6 @@ class Offsets {
     struct Entry {
         Offset offset;
         bool changed = false;  ///< since the last checkpoint
-        std::uint64_t journal_file = 0;
     };
 
     [[nodiscard]] std::optional<Offset> find(ConsumerKey consumer) const {
