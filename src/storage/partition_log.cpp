@@ -269,17 +269,22 @@ Offset PartitionLog::first_offset() const noexcept {
     return end_offset_;
 }
 
-LogStats PartitionLog::stats() const noexcept {
-    LogStats stats{.message_count = tail_messages_,
-                   .bytes = tail_bytes_,
-                   .segment_count = static_cast<std::uint32_t>(segments_.size()),
-                   .tail_bytes = tail_bytes_,
-                   .unsynced_bytes = written_total_ - synced_total_};
+PartitionLog::SegmentTotals PartitionLog::sum_segments() const noexcept {
+    SegmentTotals sum;
     for (const Segment& segment : segments_) {
-        stats.bytes += segment.size_bytes;
-        stats.message_count += segment.end.value() - segment.first.value();
+        sum.bytes += segment.size_bytes;
+        sum.messages += segment.message_count();
     }
-    return stats;
+    return sum;
+}
+
+LogStats PartitionLog::stats() const noexcept {
+    GALGO_DCHECK(totals_ == sum_segments());
+    return {.message_count = totals_.messages + tail_messages_,
+            .bytes = totals_.bytes + tail_bytes_,
+            .segment_count = static_cast<std::uint32_t>(segments_.size()),
+            .tail_bytes = tail_bytes_,
+            .unsynced_bytes = written_total_ - synced_total_};
 }
 
 SegmentFacts PartitionLog::segment(std::size_t index) const noexcept {

@@ -162,6 +162,7 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] Offset end_offset() const noexcept { return end_offset_; }
     [[nodiscard]] Offset committed_end() const noexcept { return committed_end_; }
     [[nodiscard]] Timestamp last_timestamp() const noexcept { return last_timestamp_; }
+    /// Asked for at each commit: running totals.
     [[nodiscard]] LogStats stats() const noexcept;
     [[nodiscard]] std::size_t segment_count() const noexcept { return segments_.size(); }
     [[nodiscard]] SegmentFacts segment(std::size_t index) const noexcept;
@@ -215,6 +216,16 @@ class PartitionLog : public coro::Anchored {
         std::uint64_t size_bytes = 0;
         std::uint64_t index_entries = 0;  ///< in the index file
         Timestamp last_timestamp;
+
+        [[nodiscard]] std::uint64_t message_count() const noexcept {
+            return end.value() - first.value();  // holes between its batches included
+        }
+    };
+    struct SegmentTotals {
+        std::uint64_t bytes = 0;
+        std::uint64_t messages = 0;
+
+        bool operator==(const SegmentTotals&) const noexcept = default;
     };
     /// The open files and the index of the segment that is written.
     struct Writer {
@@ -250,6 +261,9 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] TailBatch* find_tail(std::uint64_t id) noexcept;
     void fence(const Error& error, const char* what);
     void release_records(std::uint64_t journal_sequence, std::uint32_t count);
+    [[nodiscard]] SegmentTotals sum_segments() const noexcept;
+    /// After a change of the list; a write adds its part itself.
+    void count_segments() noexcept { totals_ = sum_segments(); }
 
     // partition_log_flush.cpp
     void flush_if_due();
@@ -330,6 +344,7 @@ class PartitionLog : public coro::Anchored {
     Timestamp last_timestamp_;
 
     std::vector<Segment> segments_;  ///< ascending; the last one is active when `writer_` says so
+    SegmentTotals totals_;           ///< of segments_
     bool last_is_sealed_ = false;    ///< the last segment takes no more
     Writer writer_;                  ///< of the last segment
     std::vector<PendingRelease> pending_releases_;

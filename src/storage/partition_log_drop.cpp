@@ -84,6 +84,7 @@ Task<Status> PartitionLog::drop_oldest_segment() {
     GALGO_CO_TRY(co_await move_to_trash(start));
     if (!segments_.empty() && segments_.front().start == start) {
         segments_.erase(segments_.begin());
+        count_segments();
     }
     entries_dirty_ = true;
     co_return Status{};
@@ -109,6 +110,7 @@ Task<Status> PartitionLog::drop_everything() {
     const std::vector<Segment> dropped = std::move(segments_);
     segments_.clear();
     last_is_sealed_ = false;
+    count_segments();
     Status status;
     for (const Segment& segment : dropped) {
         const Status moved = co_await move_to_trash(segment.start);

@@ -187,6 +187,7 @@ void PartitionLog::take_over_flushed() {
         if (!batch.writing) {
             continue;
         }
+        const std::uint64_t messages_before = segment.message_count();
         const IndexEntry entry{
             .offset = batch.base, .timestamp = batch.timestamp, .position = segment.size_bytes};
         if (segment.size_bytes == 0) {
@@ -199,6 +200,8 @@ void PartitionLog::take_over_flushed() {
         writer_.last_batch = entry;
         segment.size_bytes += batch.bytes.size();
         segment.end = batch.end();
+        totals_.bytes += batch.bytes.size();
+        totals_.messages += segment.message_count() - messages_before;
         segment.last_timestamp = std::max(segment.last_timestamp, batch.timestamp);
         written_total_ += batch.bytes.size();
         if (batch.journal_sequence != 0) {

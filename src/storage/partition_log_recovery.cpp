@@ -99,6 +99,7 @@ Task<Status> PartitionLog::recover(const JournalReplay* replay) {
         GALGO_CO_TRY(co_await recover_last(salvaged));
         end_offset_ = std::max(end_offset_, flushed_end());
     }
+    count_segments();
     const JournalFacts* facts =
         replay == nullptr ? nullptr : replay->find(partition_, incarnation_);
     GALGO_CO_TRY(co_await heal(facts, replay, salvaged));

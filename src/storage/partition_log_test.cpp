@@ -383,6 +383,7 @@ TEST(PartitionLog, DropsOldSegmentsAndDestroys) {
     EXPECT_EQ(rig.log->first_offset(), second);
     EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)), range(second.value(), 20));
     EXPECT_FALSE(rig.node.disk->exists(log_path(0)));
+    EXPECT_EQ(rig.log->stats().message_count, 20 - second.value());
     ASSERT_TRUE(rig.world.run(rig.node, rig.log->destroy()).has_value());
     EXPECT_FALSE(rig.node.disk->exists(kTestLogDirectory));
 }

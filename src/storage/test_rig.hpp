@@ -158,6 +158,7 @@ struct Rig {
     /// The whole log agrees with what was appended; acknowledged batches are all there when
     /// `complete`. Forgets the acknowledged ones that are not.
     void verify(bool complete) {
+        EXPECT_EQ(log->stats().segment_count, log->segment_count());  // checks its totals, too
         std::map<std::uint64_t, std::uint32_t> seen;
         Offset at = log->first_offset();
         while (at < log->committed_end()) {
