@@ -20,6 +20,7 @@ Partition::Partition(PartitionEnvironment& environment, std::string directory, P
       driver_(environment.pipelines, {.head = head,
                                       .last_timestamp = log_->last_timestamp(),
                                       .pipeline_max = environment.pipeline_max}),
+      released_(environment.storage.ready),
       next_offset_(log_->end_offset()),
       background_(environment.storage.ready) {}
 

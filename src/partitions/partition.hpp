@@ -18,6 +18,7 @@
 #include "base/intrusive_list.hpp"
 #include "base/unique_function.hpp"
 #include "coro/scope.hpp"
+#include "coro/sync.hpp"
 #include "coro/task.hpp"
 #include "partitions/offsets.hpp"
 #include "partitions/types.hpp"
@@ -80,6 +81,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// Nothing of it is left in the journals of earlier runs.
     [[nodiscard]] bool recovered() const noexcept { return log_->recovery_complete(); }
     [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
+    /// Woken when the last request that held the partition has ended.
+    [[nodiscard]] coro::WaitList& released() noexcept { return released_; }
 
     /// Appends one verified batch; returns the offset of its first message once it is committed.
     /// Errors: 58 busy or fenced for now, storage errors.
@@ -138,6 +141,7 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     };
     Offsets offsets_;
     std::vector<OffsetRecords> offset_records_;
+    coro::WaitList released_;
     Offset next_offset_;      ///< of the next message to be admitted
     coro::Scope background_;  ///< auto-commits on their way
 };

@@ -11,13 +11,17 @@ using coro::Task;
 
 namespace {
 
-/// How often a retiring partition looks whether its last request has ended.
-constexpr std::uint64_t kDrainPollNs = kMillisecond;
-
 std::string text_of(PartitionKey key) {
     const model::PartitionAddress address = model::unpack_partition_key(key);
     return std::format("{}/{}/{}", address.stream.value(), address.topic.value(),
                        address.partition.value());
+}
+
+void report_dropped(PartitionKey key, const Status& dropped) {
+    if (!dropped.has_value()) {
+        observe::log_warn("partitions", "files of a removed partition are left",
+                          {{"partition", text_of(key)}, {"error", to_string(dropped.error())}});
+    }
 }
 
 }  // namespace
@@ -26,7 +30,7 @@ PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
                                storage::ShardJournal& journal, TableOptions options)
     : loop_(loop),
       options_(std::move(options)),
-      storage_(loop.io(), loop.ready(), pool, journal, options_.data_path + "/trash"),
+      storage_(loop.io(), loop.ready(), pool, journal, options_.trash),
       environment_{.storage = storage_,
                    .loop = loop,
                    .pipelines = pipelines_,
@@ -114,7 +118,7 @@ Task<void> PartitionTable::retire(PartitionKey key, Incarnation keep_from, bool 
         const auto found = rows_.find(key);
         if (found == rows_.end()) {
             if (deleted && has_files(key)) {
-                co_await drop_unopened(key, Incarnation{keep_from.value() - 1});
+                co_await drop_unopened(key, keep_from);
             }
             co_return;
         }
@@ -130,33 +134,28 @@ Task<void> PartitionTable::retire(PartitionKey key, Incarnation keep_from, bool 
     rows_[key].partition = nullptr;
     co_await await_unused(partition);
     const Status dropped = co_await partition->drop();
-    if (!dropped.has_value()) {
-        observe::log_warn("partitions", "files of a removed partition are left",
-                          {{"partition", text_of(key)}, {"error", to_string(dropped.error())}});
-    }
+    report_dropped(key, dropped);
     partition.reset();
     rows_.erase(key);
     changed_.wake_all();
 }
 
-/// The directory of a partition that this run never touched.
-Task<void> PartitionTable::drop_unopened(PartitionKey key, Incarnation incarnation) {
-    Result<PartitionHandle> opened =
-        co_await open(key, incarnation,
-                      PartitionOptions{.segment_size_bytes = kGiB,
-                                       .messages_required_to_save = 1,
-                                       .size_required_to_save_bytes = 1},
-                      [](const Counters&) {});
-    if (opened.has_value()) {
-        opened = fail(ErrorCode::kOk);
-        co_await retire(key, incarnation.next(), true);
-    }
+/// The directory of a partition that this run never touched. The row keeps later lives out until
+/// it is gone.
+Task<void> PartitionTable::drop_unopened(PartitionKey key, Incarnation keep_from) {
+    const Incarnation last{keep_from.value() - 1};
+    rows_[key] = Row{.incarnation = last};
+    const Status dropped =
+        co_await storage::trash_partition(storage_, directory_of(key), key, last);
+    report_dropped(key, dropped);
+    rows_.erase(key);
+    changed_.wake_all();
 }
 
 /// Waits until nobody but the caller holds the partition.
 Task<void> PartitionTable::await_unused(std::shared_ptr<Partition>& partition) {
     while (partition.use_count() > 1) {
-        co_await loop_.sleep_for(kDrainPollNs);
+        co_await partition->released().wait();
     }
 }
 
@@ -170,16 +169,16 @@ void PartitionTable::relieve_pressure() {
 /// Flushes every partition that pins the oldest journal files.
 Task<void> PartitionTable::flush_pinning(coro::Anchor<PartitionTable> table) {
     const std::uint64_t oldest = table->storage_.journal.stats().oldest_live_sequence;
-    std::vector<std::shared_ptr<Partition>> pinning;
+    std::vector<PartitionHandle> pinning;
     for (const auto& [key, row] : table->rows_) {
         if (row.partition != nullptr && row.partition->pins_journal(oldest)) {
-            pinning.push_back(row.partition);
+            pinning.emplace_back(row.partition);
         }
     }
-    for (std::shared_ptr<Partition>& partition : pinning) {
-        const Status flushed = co_await partition->flush();
+    while (!pinning.empty()) {
+        const Status flushed = co_await pinning.back()->flush();
         static_cast<void>(flushed);  // a log that cannot be written has fenced itself and said so
-        partition.reset();
+        pinning.pop_back();
     }
     table->flushing_ = false;
 }
@@ -192,7 +191,7 @@ Task<void> PartitionTable::checkpoint() {
             first.unlink();  // on its way out: close() writes its offsets
             continue;
         }
-        const std::shared_ptr<Partition> partition = found->second.partition;
+        const PartitionHandle partition(found->second.partition);
         const Status written = co_await partition->checkpoint_offsets();
         if (!written.has_value()) {
             observe::log_warn(

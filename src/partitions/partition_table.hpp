@@ -19,12 +19,23 @@
 
 namespace galgo::partitions {
 
-/// A pinned, open partition.
+/// A pinned, open partition. The last one to go wakes whoever waits to close it.
 class PartitionHandle {
  public:
     static constexpr bool kShardPortable = false;
     explicit PartitionHandle(std::shared_ptr<Partition> partition) noexcept
         : partition_(std::move(partition)) {}
+    PartitionHandle(PartitionHandle&&) noexcept = default;
+    PartitionHandle& operator=(PartitionHandle other) noexcept {
+        std::swap(partition_, other.partition_);
+        return *this;
+    }
+    ~PartitionHandle() {
+        // Two are left: this one, and the row or the one who waits. The wake comes in a later step.
+        if (partition_ != nullptr && partition_.use_count() == 2) {
+            partition_->released().wake_all();
+        }
+    }
     [[nodiscard]] Partition* operator->() const noexcept { return partition_.get(); }
     [[nodiscard]] Partition& operator*() const noexcept { return *partition_; }
 
@@ -34,6 +45,7 @@ class PartitionHandle {
 
 struct TableOptions {
     std::string data_path;
+    storage::Trash& trash;
     bool validate_checksum = true;
     std::uint32_t consumer_offsets_max = 0;
     std::uint8_t pipeline_max = 32;
@@ -83,8 +95,8 @@ class PartitionTable : public coro::Anchored {
     };
 
     [[nodiscard]] std::string directory_of(PartitionKey key) const;
-    coro::Task<void> drop_unopened(PartitionKey key, Incarnation incarnation);
-    coro::Task<void> await_unused(std::shared_ptr<Partition>& partition);
+    coro::Task<void> drop_unopened(PartitionKey key, Incarnation keep_from);
+    static coro::Task<void> await_unused(std::shared_ptr<Partition>& partition);
     static coro::Task<void> flush_pinning(coro::Anchor<PartitionTable> table);
 
     runtime::Loop& loop_;

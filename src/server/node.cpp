@@ -64,6 +64,7 @@ Node::Node(Options options, config::Loaded loaded, config::Environment environme
       environment_(std::move(environment)),
       cpus_(std::move(cpus)),
       data_path_(config_.system.path),
+      trash_(data_path_ + "/trash"),
       shards_(cpus_.size()) {}
 
 Node::~Node() = default;
@@ -250,6 +251,7 @@ void Node::start_threads() {
         .node = facts_,
         .read_system_stats = read_system_stats,
         .data_path = data_path_,
+        .trash = trash_,
         .replay = &replay_,
         .validate_checksum = config_.system.partition_validate_checksum,
         .consumer_offsets_max = static_cast<std::uint32_t>(config_.partition.consumer_offsets_max),

@@ -29,6 +29,7 @@
 #include "shard/shard.hpp"
 #include "storage/data_directory.hpp"
 #include "storage/journal_replay.hpp"
+#include "storage/trash.hpp"
 #include "storage/wal.hpp"
 
 namespace galgo::server {
@@ -86,6 +87,7 @@ class Node {
     metadata::PartitionStatsRegistry stats_registry_;
     std::unique_ptr<storage::Wal> wal_;
     storage::JournalReplay replay_;
+    storage::Trash trash_;
     std::unique_ptr<shard::MetadataPair> metadata_;
     shard::NodeFacts facts_;
     std::unique_ptr<shard::Process> process_;

@@ -1,7 +1,6 @@
 #include "shard/shard.hpp"
 
 #include "observe/log.hpp"
-#include "storage/trash.hpp"
 #include "wire/placement.hpp"
 
 namespace galgo::shard {
@@ -34,6 +33,7 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
       journal_(loop_.io(), loop_.ready(), journal_options(process, self)),
       table_(loop_, process.pool, journal_,
              {.data_path = process.data_path,
+              .trash = process.trash,
               .validate_checksum = process.validate_checksum,
               .consumer_offsets_max = process.consumer_offsets_max,
               .pipeline_max = process.partition_pipeline_max,

@@ -24,6 +24,7 @@
 #include "shard/router.hpp"
 #include "shard/services.hpp"
 #include "storage/shard_journal.hpp"
+#include "storage/trash.hpp"
 
 namespace galgo::shard {
 
@@ -36,6 +37,7 @@ struct Process {
     NodeFacts& node;
     ReadSystemStats read_system_stats = nullptr;
     std::string data_path;
+    storage::Trash& trash;
     const storage::JournalReplay* replay = nullptr;  ///< of earlier runs; never null
     bool validate_checksum = true;
     std::uint32_t consumer_offsets_max = 0;

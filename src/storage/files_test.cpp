@@ -83,17 +83,52 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
 TEST(Trash, DeletesInSteps) {
     TestWorld world(2);
     runtime_sim::Node& node = world.add_node();
+    Trash trash("/trash");
+    EXPECT_TRUE(trash.has_work());
     node.disk->write_file("/trash/small", {});
     node.disk->write_file("/trash/large", {});
     ASSERT_TRUE(node.disk->truncate_to("/trash/large", 100 * kMiB));
     const auto run = [&](std::size_t steps) {
-        return world.run(node, empty_trash(*node.io, node.queue(), "/trash", steps));
+        return world.run(node, trash.empty(*node.io, node.queue(), steps));
     };
     EXPECT_FALSE(*run(2));
+    EXPECT_TRUE(trash.has_work());
     EXPECT_TRUE(*run(10));
+    EXPECT_FALSE(trash.has_work());
     EXPECT_FALSE(node.disk->exists("/trash/large"));
     EXPECT_FALSE(node.disk->exists("/trash/small"));
-    EXPECT_TRUE(*world.run(node, empty_trash(*node.io, node.queue(), "/absent", 1)));
+    Trash absent("/absent");
+    EXPECT_TRUE(*world.run(node, absent.empty(*node.io, node.queue(), 1)));
+    EXPECT_FALSE(absent.has_work());
+}
+
+TEST(Trash, TakesFilesAndWholeDirectories) {
+    TestWorld world(3);
+    runtime_sim::Node& node = world.add_node();
+    Trash trash("/data/trash");
+    for (const std::string name : {"/0.log", "/0.index", "/offsets/consumers/1"}) {
+        node.disk->write_file("/data/p" + name, {});
+    }
+    const auto take = [&](const char* from, const char* name) {
+        return world.run(node, trash.take(*node.io, from, name));
+    };
+    ASSERT_TRUE(*world.run(node, trash.empty(*node.io, node.queue(), 10)));
+    ASSERT_TRUE(take("/data/p", "7-1").has_value());
+    EXPECT_TRUE(take("/data/p", "7-2").has_value()) << "an absent one is success";
+    EXPECT_FALSE(node.disk->exists("/data/p"));
+    EXPECT_TRUE(node.disk->exists("/data/trash/7-1/offsets/consumers/1"));
+    EXPECT_TRUE(trash.has_work());
+    EXPECT_FALSE(*world.run(node, trash.empty(*node.io, node.queue(), 2)));
+    EXPECT_TRUE(*world.run(node, trash.empty(*node.io, node.queue(), 10)));
+    EXPECT_FALSE(node.disk->exists("/data/trash/7-1"));
+    // What fails stays, and is work.
+    node.disk->write_file("/data/q/0.log", {});
+    ASSERT_TRUE(take("/data/q", "8-1").has_value());
+    node.disk->add_fault({.op = runtime_sim::DiskOp::kUnlink, .path_contains = "8-1"});
+    EXPECT_FALSE(*world.run(node, trash.empty(*node.io, node.queue(), 10)));
+    EXPECT_TRUE(trash.has_work());
+    EXPECT_TRUE(*world.run(node, trash.empty(*node.io, node.queue(), 10)));
+    EXPECT_FALSE(node.disk->exists("/data/trash/8-1"));
 }
 
 TEST(Containers, RingAndInlineVector) {

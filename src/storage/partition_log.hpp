@@ -117,6 +117,11 @@ struct RecoveryReport {
     std::uint32_t rebuilt_index_count = 0;
 };
 
+/// Moves the directory of a partition that is not open into the trash; `incarnation` is the last
+/// life that may have left something in it. An absent directory is success.
+coro::Task<Status> trash_partition(StorageContext& context, std::string directory,
+                                   PartitionKey partition, Incarnation incarnation);
+
 class PartitionLog : public coro::Anchored {
  public:
     /// Opens what is below `directory`, repairs it, and brings in what the journal knows (`replay`
@@ -173,7 +178,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> drop_oldest_segment();
     /// Drops everything; the log begins at offset 0 under the new incarnation.
     coro::Task<Status> purge(Incarnation incarnation);
-    /// Drops everything, and the directory. The log is not used afterwards.
+    /// Drops everything: the directory goes into the trash. The log is not used afterwards.
     coro::Task<Status> destroy();
 
     // ---- state
@@ -320,6 +325,7 @@ class PartitionLog : public coro::Anchored {
     // partition_log_drop.cpp
     coro::Task<void> quiesce();
     coro::Task<Status> move_to_trash(Offset start);
+    [[nodiscard]] std::vector<Segment> forget_everything();
     coro::Task<Status> drop_everything();
 
     [[nodiscard]] std::string path_of(Offset start, std::string_view extension) const;

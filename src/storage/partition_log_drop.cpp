@@ -1,5 +1,5 @@
-// Dropping segments: retention, purge, deletion. Files go to the trash by rename; their bytes are
-// freed there.
+// Dropping segments: retention, purge, deletion. Files go to the trash by rename, a deleted
+// partition as a whole directory; their bytes are freed there.
 #include <cerrno>
 #include <format>
 
@@ -9,29 +9,6 @@
 namespace galgo::storage {
 
 using coro::Task;
-
-namespace {
-
-/// partition / offsets / consumers
-constexpr std::uint32_t kDirectoryDepthMax = 3;
-
-Task<Status> remove_tree(runtime::IoBackend& io, const std::string& directory,
-                         std::uint32_t depth) {
-    const auto entries = io.list_directory(directory);
-    GALGO_CO_TRY(entries);
-    for (const runtime::DirectoryEntry& entry : *entries) {
-        const std::string path = directory + '/' + entry.name;
-        if (!entry.is_directory) {
-            GALGO_CO_TRY(co_await runtime::unlink(io, path));
-        } else if (depth > 1) {
-            GALGO_CO_TRY(co_await remove_tree(io, path, depth - 1));
-        }
-    }
-    const Status removed = co_await runtime::remove_directory(io, directory);
-    co_return removed;
-}
-
-}  // namespace
 
 /// Returns when no write, no sync and no background work is on its way. The caller has seen to it
 /// that none starts.
@@ -54,15 +31,19 @@ Task<Status> PartitionLog::move_to_trash(Offset start) {
     if (!unlinked.has_value() && unlinked.error().os_errno != ENOENT) {
         co_return unlinked;
     }
-    GALGO_CO_TRY(co_await runtime::make_directories(context_.io, context_.trash));
-    const std::string from = path_of(start, kLogExtension);
-    const std::string to = std::format("{}/{:016x}-{}-{:020}.log", context_.trash,
-                                       partition_.value(), incarnation_.value(), start.value());
-    const Status moved = co_await runtime::rename(context_.io, from, to);
-    if (!moved.has_value() && moved.error().os_errno != ENOENT) {
-        co_return moved;
-    }
-    co_return Status{};
+    const Status moved =
+        co_await context_.trash.take(context_.io, path_of(start, kLogExtension),
+                                     std::format("{:016x}-{}-{:020}.log", partition_.value(),
+                                                 incarnation_.value(), start.value()));
+    co_return moved;
+}
+
+Task<Status> trash_partition(StorageContext& context, std::string directory, PartitionKey partition,
+                             Incarnation incarnation) {
+    const Status moved = co_await context.trash.take(
+        context.io, std::move(directory),
+        std::format("{:016x}-{}", partition.value(), incarnation.value()));
+    co_return moved;
 }
 
 Task<Status> PartitionLog::drop_oldest_segment() {
@@ -90,8 +71,9 @@ Task<Status> PartitionLog::drop_oldest_segment() {
     co_return Status{};
 }
 
-/// Lets go of everything in memory and moves all segments away. Nothing is on its way.
-Task<Status> PartitionLog::drop_everything() {
+/// Lets go of everything in memory; returns the segments, whose files are still there. Nothing is
+/// on its way.
+std::vector<PartitionLog::Segment> PartitionLog::forget_everything() {
     for (std::size_t i = 0; i < tail_.size(); ++i) {
         if (tail_[i].journal_sequence != 0) {
             context_.journal.release(tail_[i].journal_sequence, 1);
@@ -107,10 +89,15 @@ Task<Status> PartitionLog::drop_everything() {
     pending_releases_.clear();
     synced_total_ = written_total_;
     writer_ = Writer{};
-    const std::vector<Segment> dropped = std::move(segments_);
+    std::vector<Segment> dropped = std::move(segments_);
     segments_.clear();
     last_is_sealed_ = false;
     count_segments();
+    return dropped;
+}
+
+Task<Status> PartitionLog::drop_everything() {
+    const std::vector<Segment> dropped = forget_everything();
     Status status;
     for (const Segment& segment : dropped) {
         const Status moved = co_await move_to_trash(segment.start);
@@ -153,13 +140,13 @@ Task<Status> PartitionLog::destroy() {
     closed_ = true;
     co_await quiesce();
     co_await scope_.close();
-    Status status = co_await drop_everything();
+    (void)forget_everything();
     context_.files.forget_log(log_number_);
     if (!directory_exists_) {
-        co_return status;
+        co_return Status{};
     }
-    const Status removed = co_await remove_tree(context_.io, directory_, kDirectoryDepthMax);
-    co_return status.has_value() ? removed : status;
+    const Status moved = co_await trash_partition(context_, directory_, partition_, incarnation_);
+    co_return moved;
 }
 
 }  // namespace galgo::storage

@@ -386,6 +386,8 @@ TEST(PartitionLog, DropsOldSegmentsAndDestroys) {
     EXPECT_EQ(rig.log->stats().message_count, 20 - second.value());
     ASSERT_TRUE(rig.world.run(rig.node, rig.log->destroy()).has_value());
     EXPECT_FALSE(rig.node.disk->exists(kTestLogDirectory));
+    EXPECT_TRUE(rig.trash.has_work());
+    EXPECT_TRUE(*rig.world.run(rig.node, rig.trash.empty(*rig.node.io, rig.node.queue(), 100)));
 }
 
 TEST(PartitionLog, ManySegmentsHoldFewFiles) {

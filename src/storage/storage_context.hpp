@@ -18,6 +18,7 @@
 #include "runtime/io.hpp"
 #include "storage/file_cache.hpp"
 #include "storage/shard_journal.hpp"
+#include "storage/trash.hpp"
 
 namespace galgo::storage {
 
@@ -28,18 +29,17 @@ class StorageContext {
  public:
     using Parts = std::array<iovec, kWritePartsMax>;
 
-    /// `trash_directory`: where dropped segments wait for their deletion ("{path}/trash"); same
-    /// file system.
+    /// `trash_can`: where dropped segments and partitions wait for their deletion.
     StorageContext(runtime::IoBackend& io_backend, coro::ReadyQueue& ready_queue,
-                   memory::BufferPool& buffer_pool, ShardJournal& shard_journal,
-                   std::string trash_directory, std::size_t read_handles_max = 64)
+                   memory::BufferPool& buffer_pool, ShardJournal& shard_journal, Trash& trash_can,
+                   std::size_t read_handles_max = 64)
         : io(io_backend),
           ready(ready_queue),
           pool(buffer_pool),
           journal(shard_journal),
           files(io_backend, ready_queue, read_handles_max),
           packer(buffer_pool),
-          trash(std::move(trash_directory)) {}
+          trash(trash_can) {}
 
     runtime::IoBackend& io;
     coro::ReadyQueue& ready;
@@ -49,7 +49,7 @@ class StorageContext {
     /// Small batches of all partitions share chunks: what pins a chunk also pins a journal file,
     /// and both are set free by the same pressure.
     memory::ChunkPacker packer;
-    std::string trash;
+    Trash& trash;
 
     [[nodiscard]] std::uint64_t next_log_number() noexcept { return ++log_number_; }
 

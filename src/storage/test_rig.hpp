@@ -208,7 +208,7 @@ struct Rig {
         rig.node.loop->add_turn_end([journal = rig.journal.get()] { journal->end_of_turn(); });
         (void)co_await rig.journal->open();
         rig.context = std::make_unique<StorageContext>(io, rig.node.queue(), rig.pool, *rig.journal,
-                                                       "/data/trash", 8);
+                                                       rig.trash, 8);
         rig.scope = std::make_unique<coro::Scope>(rig.node.queue());
         GALGO_CO_TRY_ASSIGN(
             rig.log, co_await PartitionLog::open(*rig.context, "/data", kTestLogDirectory, kTestKey,
@@ -262,6 +262,7 @@ struct Rig {
     std::uint64_t file_bytes;
     Incarnation incarnation{3};
     JournalReplay replay;
+    Trash trash{"/data/trash"};
     std::unique_ptr<ShardJournal> journal;
     std::unique_ptr<StorageContext> context;
     std::unique_ptr<coro::Scope> scope;

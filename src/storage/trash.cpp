@@ -1,4 +1,4 @@
-// Deletion of large files in small steps.
+// Renaming into the trash, and deletion of large files in small steps.
 #include "storage/trash.hpp"
 
 #include <cerrno>
@@ -13,6 +13,8 @@ using coro::Task;
 namespace {
 
 constexpr std::uint64_t kCutBytes = 32 * kMiB;
+/// trash / partition / offsets / consumers
+constexpr std::uint32_t kDepthMax = 4;
 
 /// Cuts the file from its end; true when it is gone.
 Task<Result<bool>> delete_file(runtime::IoBackend& io, coro::ReadyQueue& ready,
@@ -41,27 +43,54 @@ Task<Result<bool>> delete_file(runtime::IoBackend& io, coro::ReadyQueue& ready,
     co_return true;
 }
 
-}  // namespace
-
-Task<Result<bool>> empty_trash(runtime::IoBackend& io, coro::ReadyQueue& ready,
-                               std::string directory, std::size_t steps_max) {
-    auto entries = io.list_directory(directory);
-    if (!entries.has_value()) {
-        if (entries.error().os_errno == ENOENT) {
-            co_return true;
-        }
-        co_return std::unexpected(entries.error());
-    }
+Task<Result<bool>> empty_directory(runtime::IoBackend& io, coro::ReadyQueue& ready,
+                                   const std::string& directory, std::size_t& steps,
+                                   std::uint32_t depth) {
+    GALGO_CO_TRY_ASSIGN(const auto entries, io.list_directory(directory));
     bool all_gone = true;
-    for (const runtime::DirectoryEntry& entry : *entries) {
-        if (entry.is_directory) {
-            continue;
-        }
+    for (const runtime::DirectoryEntry& entry : entries) {
         const std::string path = directory + '/' + entry.name;
-        const Result<bool> gone = co_await delete_file(io, ready, path, steps_max);
+        Result<bool> gone = false;
+        if (!entry.is_directory) {
+            gone = co_await delete_file(io, ready, path, steps);
+        } else if (depth > 1) {
+            gone = co_await empty_directory(io, ready, path, steps, depth - 1);
+            if (gone.has_value() && *gone) {
+                const Status removed = co_await runtime::remove_directory(io, path);
+                gone = removed.has_value();
+            }
+        }
         all_gone = all_gone && gone.has_value() && *gone;
     }
     co_return all_gone;
+}
+
+}  // namespace
+
+Task<Status> Trash::take(runtime::IoBackend& io, std::string from, std::string name) {
+    GALGO_CO_TRY(co_await runtime::make_directories(io, directory_));
+    const std::string to = directory_ + '/' + name;
+    const Status moved = co_await runtime::rename(io, from, to);
+    if (!moved.has_value() && moved.error().os_errno != ENOENT) {
+        co_return moved;
+    }
+    has_work_.store(true, std::memory_order_relaxed);
+    co_return Status{};
+}
+
+Task<Result<bool>> Trash::empty(runtime::IoBackend& io, coro::ReadyQueue& ready,
+                                std::size_t steps_max) {
+    // First: what comes while we look is for the next call.
+    has_work_.store(false, std::memory_order_relaxed);
+    std::size_t steps = steps_max;
+    Result<bool> emptied = co_await empty_directory(io, ready, directory_, steps, kDepthMax);
+    if (!emptied.has_value() && emptied.error().os_errno == ENOENT) {
+        co_return true;
+    }
+    if (!emptied.has_value() || !*emptied) {
+        has_work_.store(true, std::memory_order_relaxed);
+    }
+    co_return emptied;
 }
 
 }  // namespace galgo::storage

@@ -1,8 +1,12 @@
-// Deletion of large files in small steps: dropped segments are renamed into the trash directory and
-// cut there by at most 32 MiB at a time, because unlinking a cached gigabyte blocks its caller for
-// a fifth of a second.
+// Trash: where dropped segments and the directories of deleted partitions wait, by rename, until
+// their bytes are freed. Large files are cut there by at most 32 MiB at a time, because unlinking a
+// cached gigabyte blocks its caller for a fifth of a second.
+//
+// One for the process ("{path}/trash"): every shard may put something there, one shard empties it
+// when there is something. What a crash left there goes at the first emptying of the next run.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "base/error.hpp"
@@ -12,9 +16,31 @@
 
 namespace galgo::storage {
 
-/// Deletes all files of `directory`, yielding between steps; what fails stays for the next call. An
-/// absent directory is success. At most `steps_max` cuts; returns true when the directory is empty.
-coro::Task<Result<bool>> empty_trash(runtime::IoBackend& io, coro::ReadyQueue& ready,
-                                     std::string directory, std::size_t steps_max);
+class Trash {
+ public:
+    /// `directory` may be absent; it is on the file system of the data.
+    explicit Trash(std::string directory) : directory_(std::move(directory)) {}
+
+    /// Renames the file or directory `from` to `name` in the trash. A name is used once: it carries
+    /// key and incarnation. What is absent is success. The rename is not synced: after a loss of
+    /// power `from` may be there again. Any shard.
+    coro::Task<Status> take(runtime::IoBackend& io, std::string from, std::string name);
+
+    /// Was something put there since the last emptying began, or was something left by it? True
+    /// after the start. Any thread.
+    [[nodiscard]] bool has_work() const noexcept {
+        return has_work_.load(std::memory_order_relaxed);
+    }
+    /// Deletes what is there, yielding between steps; what fails stays for the next call. At most
+    /// `steps_max` cuts and unlinks; true when the trash is empty. One shard, one call at a time.
+    coro::Task<Result<bool>> empty(runtime::IoBackend& io, coro::ReadyQueue& ready,
+                                   std::size_t steps_max);
+
+    [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+
+ private:
+    std::string directory_;
+    std::atomic<bool> has_work_{true};
+};
 
 }  // namespace galgo::storage

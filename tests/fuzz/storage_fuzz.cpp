@@ -27,6 +27,7 @@ struct Process {
     runtime_sim::Node& node = world.add_node();
     memory::BufferPool pool{memory::PoolOptions{.budget_bytes = 32 * kMiB}};
     storage::JournalReplay replay;
+    storage::Trash trash{"/trash"};
     std::unique_ptr<storage::ShardJournal> journal;
     std::unique_ptr<storage::StorageContext> context;
     std::unique_ptr<storage::PartitionLog> log;
@@ -45,7 +46,7 @@ Task<Status> open_read_close(Process& process) {
     process.node.loop->add_turn_end([journal = process.journal.get()] { journal->end_of_turn(); });
     GALGO_CO_TRY(co_await process.journal->open());
     process.context = std::make_unique<storage::StorageContext>(
-        io, process.node.queue(), process.pool, *process.journal, "/trash");
+        io, process.node.queue(), process.pool, *process.journal, process.trash);
     GALGO_CO_TRY_ASSIGN(process.log, co_await storage::PartitionLog::open(
                                          *process.context, "/", "/p", PartitionKey{0},
                                          Incarnation{0}, storage::LogOptions{}, &process.replay));
