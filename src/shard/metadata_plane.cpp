@@ -12,6 +12,8 @@ using coro::Task;
 
 namespace {
 
+constexpr std::uint64_t kFullDiskLineNs = 10 * kSecond;
+
 std::vector<std::byte> rejection(ErrorCode code) {
     const auto body = wire::rejection_body(code);
     return {body.begin(), body.end()};
@@ -164,7 +166,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
                                 in_flight.operation.body);
     std::ranges::copy(in_flight.operation.body, entry.begin() + wire::kPrepareHeaderSize);
     const Status written = co_await wal_.append(std::move(entry));
-    if (!written.has_value() && !fenced_) {
+    if (!written.has_value() && !fenced_ && wal_.poisoned()) {
         fenced_ = true;
         observe::log_error(
             "metadata", "the metadata log cannot be written; changes are refused until a restart",
@@ -174,9 +176,25 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
         on_commit(static_cast<InFlight&>(proposal));
     });
     co_await in_flight.settled();
+    if (in_flight.outcome() == ErrorCode::kOk) {
+        co_return ErrorCode::kOk;
+    }
+    if (!written.has_value() && !fenced_) {
+        note_full_disk(written.error());
+        co_return ErrorCode::kTransientNotAccepted;  // nothing of it is left: ask again
+    }
     // Written or not, nobody knows: the client may ask again and will be told the same.
-    co_return in_flight.outcome() == ErrorCode::kOk ? ErrorCode::kOk
-                                                    : ErrorCode::kTransientNotCommitted;
+    co_return ErrorCode::kTransientNotCommitted;
+}
+
+/// The client repeats its request: one line for many.
+void MetadataPlane::note_full_disk(const Error& error) {
+    const Instant now = loop_.now();
+    if (now >= next_full_disk_line_at_) {
+        next_full_disk_line_at_ = now.plus(kFullDiskLineNs);
+        observe::log_error("metadata", "no room for the metadata log; changes are refused for now",
+                           {{"error", to_string(error)}});
+    }
 }
 
 void MetadataPlane::on_commit(InFlight& in_flight) {

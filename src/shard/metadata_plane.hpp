@@ -4,9 +4,10 @@
 //
 // A command: client table (is it a repetition?) -> admit (decode and bound) -> consensus group (op
 // number) -> WAL (group commit) -> commit -> apply to the hidden copy -> publish -> reply. What
-// commits while the old readers are still inside is applied and published together. A failed WAL
-// write fences the plane: reads and messages go on, changes are refused with 57 until a restart,
-// because nobody knows what the disk holds.
+// commits while the old readers are still inside is applied and published together. A full disk
+// refuses changes with 58 while it is full. Any other failure of the WAL fences the plane: reads
+// and messages go on, changes are refused with 57 until a restart, because nobody knows what the
+// disk holds.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +76,7 @@ class MetadataPlane : public coro::Anchored {
     void on_commit(InFlight& in_flight);
     static coro::Task<void> publish_loop(coro::Anchor<MetadataPlane> plane);
     void publish_committed();
+    void note_full_disk(const Error& error);
     [[nodiscard]] MetadataReply transient(ErrorCode code) const;
 
     runtime::Loop& loop_;
@@ -90,6 +92,7 @@ class MetadataPlane : public coro::Anchored {
     coro::Scope scope_;
     bool stopping_ = false;
     bool fenced_ = false;
+    Instant next_full_disk_line_at_{0};
 };
 
 }  // namespace galgo::shard

@@ -68,18 +68,26 @@ Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBacke
     co_return wal;
 }
 
-/// Without room on the disk, or where the file system cannot do it, appends find out for
-/// themselves.
+/// Without room on the disk an append fails before it has written anything. Where the file system
+/// cannot do it, it finds out for itself.
 Task<void> Wal::reserve() {
     if (reserved_end_ >= size_bytes_ + kReserveBytes / 2) {
         co_return;
     }
+    (void)co_await allocate(kReserveBytes);
+}
+
+/// Blocks for `bytes` behind the end. Its error is that of a full disk.
+Task<Status> Wal::allocate(std::uint64_t bytes) {
     const std::uint64_t position = size_bytes_;
     const int result = co_await runtime::io_await(
-        [&](runtime::IoOp& op) { io_.allocate(op, file_, position, kReserveBytes); });
+        [&](runtime::IoOp& op) { io_.allocate(op, file_, position, bytes); });
     if (result >= 0) {
-        reserved_end_ = position + kReserveBytes;
+        reserved_end_ = position + bytes;
+    } else if (result == -ENOSPC || result == -EDQUOT) {
+        co_return fail_os(-result);
     }
+    co_return Status{};
 }
 
 Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
@@ -263,13 +271,17 @@ Task<void> Wal::commit(coro::Anchor<Wal> wal) {
 }
 
 Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
+    if (reserved_end_ < size_bytes_ + group.size()) {
+        GALGO_CO_TRY(co_await allocate(group.size()));
+    }
     const Status written = co_await runtime::write_all(io_, file_, group, size_bytes_);
     if (!written.has_value()) {
         observe::log_error("storage", "write to the metadata log failed",
                            {{"path", path_}, {"errno", written.error().os_errno}});
         const Status back = co_await runtime::truncate(io_, file_, size_bytes_);
         reserved_end_ = size_bytes_;  // cutting may have given it back
-        if (!back.has_value()) {
+        const bool full = written.error().os_errno == ENOSPC || written.error().os_errno == EDQUOT;
+        if (!back.has_value() || !full) {
             poisoned_ = written.error();
         }
         co_return written;

@@ -10,8 +10,9 @@
 // Room for the next changes is allocated ahead of the end, so that a full disk can be cleaned up
 // through the server itself (deleting a topic is an entry too).
 //
-// Errors: after a failed write (a full disk) the file is cut back and the next append tries again;
-// after a failed sync, or when the cut fails, every append fails until a restart. Shard 0.
+// Errors: a full disk refuses the append, which leaves nothing behind (what it wrote is cut back),
+// and the next one tries again. After any other failed write, a failed sync, or when the cut fails,
+// poisoned() is true and every append fails until a restart. Shard 0.
 // docs/formats/wal.md
 #pragma once
 
@@ -76,6 +77,7 @@ class Wal : public coro::Anchored {
     coro::Task<Status> cut(std::uint64_t position, std::uint64_t file_bytes);
     static coro::Task<void> commit(coro::Anchor<Wal> wal);
     coro::Task<void> reserve();
+    coro::Task<Status> allocate(std::uint64_t bytes);
     coro::Task<Status> write_group(const std::vector<std::byte>& group);
     void enqueue(AppendAwaiter& entry);
 

@@ -146,6 +146,46 @@ TEST(Wal, FullDiskFailsAndIsTriedAgain) {
     EXPECT_EQ(rig.ops, (std::vector<std::uint64_t>{1, 2}));
 }
 
+// The room ahead is used up, then the disk is full: refused before anything is written.
+TEST(Wal, NoRoomToAllocateRefusesUntilThereIs) {
+    WalRig rig(8);
+    ASSERT_EQ(rig.open(), "");
+    ASSERT_TRUE(rig.append(1).has_value());
+    rig.node.disk->set_capacity(rig.node.disk->used_bytes());
+    std::uint64_t op = 1;
+    Status status;
+    while (status.has_value() && op < 10'000) {
+        status = rig.append(op + 1);
+        op += status.has_value() ? 1 : 0;
+    }
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().os_errno, ENOSPC);
+    EXPECT_GT(op, 100U) << "room for changes was kept ahead";
+    EXPECT_FALSE(rig.wal->poisoned());
+    EXPECT_EQ(rig.node.disk->read_file(kPath)->size(), rig.wal->size_bytes());
+    EXPECT_FALSE(rig.append(op + 1).has_value());
+    rig.node.disk->set_capacity(1ULL << 40);
+    ASSERT_TRUE(rig.append(op + 1).has_value());
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.ops.size(), op + 1);
+    EXPECT_EQ(rig.ops.back(), op + 1);
+}
+
+TEST(Wal, AWriteErrorThatIsNoFullDiskEndsAppends) {
+    WalRig rig(9);
+    ASSERT_EQ(rig.open(), "");
+    ASSERT_TRUE(rig.append(1).has_value());
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = "journal.wal", .times = 1, .error = EIO});
+    EXPECT_FALSE(rig.append(2).has_value());
+    EXPECT_TRUE(rig.wal->poisoned());
+    EXPECT_FALSE(rig.append(2).has_value());
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.ops, (std::vector<std::uint64_t>{1}));
+}
+
 TEST(Wal, FailedSyncEndsAppends) {
     WalRig rig(6);
     ASSERT_EQ(rig.open(), "");

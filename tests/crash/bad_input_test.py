@@ -11,6 +11,7 @@ Exit status: 0 fine, 1 usage, 100 the server crashed or did not start, 102 a wro
 """
 
 import argparse
+import contextlib
 import os
 import random
 import resource
@@ -719,12 +720,12 @@ def read_all(client, stream, topic, bases, batch):
         expect(got == batch.checksums, f"the confirmed batch at {base} is not readable ({at} messages in the log)")
 
 
-@case
-def disk_full(ctx):
-    """64 MiB of disk: refusals are typed, reads go on, deleting helps at once, a full disk boots."""
+@contextlib.contextmanager
+def server_on_small_disk(ctx, name):
+    """A server, not started, whose data directory lies on 64 MiB of tmpfs; and the mount."""
     if os.geteuid() != 0:
         raise Skip("mounting needs root")
-    mount = ctx.work / "small"
+    mount = ctx.work / name
     mount.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64m", "galgo-test", str(mount)], capture_output=True, text=True, check=False
@@ -732,10 +733,64 @@ def disk_full(ctx):
     if mounted.returncode != 0:
         raise Skip(f"no mount: {mounted.stderr.strip()}")
     server = ctx.another_server(mount / "data")
-    server.log_path = ctx.work / "small.log"
+    server.log_path = ctx.work / f"{name}.log"
+    try:
+        yield server, mount
+    finally:
+        server.end()
+        subprocess.run(["umount", "-l", str(mount)], check=False)
+
+
+def fill_disk(path):
+    """A file that takes all that is free."""
+    with open(path, "wb", buffering=0) as ballast:
+        for size in (1 << 20, 1 << 12):
+            with contextlib.suppress(OSError):
+                while ballast.write(bytes(size)) == size:
+                    pass
+
+
+@case
+def metadata_on_a_full_disk(ctx):
+    """Changes are taken while room is kept ahead, refused with 58 when it is used up, taken again later."""
+    with server_on_small_disk(ctx, "metadata") as (server, mount):
+        server.start()
+        with Client(server.address).login() as client:
+            client.create_stream("first")
+            fill_disk(mount / "ballast")
+            taken, code = 0, None
+            for number in range(10_000):
+                try:
+                    client.call(g.OP_CREATE_STREAM, str8(f"s{number}"), attempts=1)
+                    taken += 1
+                except ServerError as error:
+                    code = error.code
+                    break
+            expect(code == 58, f"after {taken} changes: {code}")
+            expect(taken > 100, f"only {taken} changes on a full disk")
+            expect_usable(client, "a full disk")
+            (mount / "ballast").unlink()
+            for number in range(20):
+                client.create_stream(f"later{number}")
+        server.kill()
+        server.start()
+        with Client(server.address).login() as client:
+            for name in ("first", f"s{taken - 1}", "later19"):
+                client.create_topic(name, "t", 1)
+            try:
+                client.create_topic(f"s{taken}", "t", 1)
+                raise Wrong("a refused change was carried out")
+            except ServerError as error:
+                print(f"   {taken} changes until refused with {code}; the refused one is error {error.code}")
+        server.stop()
+
+
+@case
+def disk_full(ctx):
+    """64 MiB of disk: refusals are typed, reads go on, deleting helps at once, a full disk boots."""
     batch = build_batch([ctx.rng.randbytes(8000) for _ in range(16)], ORIGIN)
     most = 2 * (64 << 20) // len(batch.data)
-    try:
+    with server_on_small_disk(ctx, "small") as (server, mount):
         server.start()
         with Client(server.address).login() as client:
             stream = client.create_stream("s")
@@ -775,9 +830,6 @@ def disk_full(ctx):
                     time.sleep(0.2)
             read_all(client, stream, "b", [base, again], batch)
         server.stop()
-    finally:
-        server.end()
-        subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
 # ---- the runner ----------------------------------------------------------------------------------
