@@ -80,6 +80,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     [[nodiscard]] std::optional<std::string> fenced() const;
     /// Nothing of it is left in the journals of earlier runs.
     [[nodiscard]] bool recovered() const noexcept { return log_->recovery_complete(); }
+    /// Tries again what kept it from that.
+    coro::Task<Status> complete_recovery() { return log_->complete_recovery(); }
     [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
     /// Woken when the last request that held the partition has ended.
     [[nodiscard]] coro::WaitList& released() noexcept { return released_; }

@@ -1,5 +1,6 @@
 #include "partitions/partition_table.hpp"
 
+#include <algorithm>
 #include <format>
 
 #include "model/ids.hpp"
@@ -98,8 +99,12 @@ Task<Result<PartitionHandle>> PartitionTable::open(PartitionKey key, Incarnation
     if (!opened.has_value()) {
         rows_.erase(key);
         changed_.wake_all();
-        observe::log_error("partitions", "a partition cannot be opened",
-                           {{"partition", text_of(key)}, {"error", to_string(opened.error())}});
+        // Clients and housekeeping try again: a line a second is enough.
+        if (loop_.now() >= next_open_line_at_) {
+            next_open_line_at_ = loop_.now().plus(kSecond);
+            observe::log_error("partitions", "a partition cannot be opened",
+                               {{"partition", text_of(key)}, {"error", to_string(opened.error())}});
+        }
         co_return std::unexpected(opened.error());
     }
     std::shared_ptr<Partition> partition = *std::move(opened);
@@ -107,7 +112,6 @@ Task<Result<PartitionHandle>> PartitionTable::open(PartitionKey key, Incarnation
         observe::log_error("partitions", "a partition takes no messages",
                            {{"partition", text_of(key)}, {"reason", *fence}});
     }
-    all_recovered_ = all_recovered_ && partition->recovered();
     rows_[key].partition = partition;
     changed_.wake_all();
     co_return PartitionHandle(std::move(partition));
@@ -181,6 +185,27 @@ Task<void> PartitionTable::flush_pinning(coro::Anchor<PartitionTable> table) {
         pinning.pop_back();
     }
     table->flushing_ = false;
+}
+
+bool PartitionTable::recovered() const noexcept {
+    return std::ranges::all_of(rows_, [](const auto& entry) {
+        const Row& row = entry.second;
+        return row.partition == nullptr || row.partition->recovered();
+    });
+}
+
+Task<void> PartitionTable::complete_recovery() {
+    std::vector<PartitionHandle> partial;
+    for (const auto& [key, row] : rows_) {
+        if (row.partition != nullptr && !row.partition->recovered()) {
+            partial.emplace_back(row.partition);
+        }
+    }
+    while (!partial.empty()) {
+        const Status completed = co_await partial.back()->complete_recovery();
+        static_cast<void>(completed);  // the log has said what it cannot write
+        partial.pop_back();
+    }
 }
 
 Task<void> PartitionTable::checkpoint() {

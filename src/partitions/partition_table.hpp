@@ -76,12 +76,12 @@ class PartitionTable : public coro::Anchored {
     coro::Task<void> checkpoint();
     coro::Task<Status> close_all();
 
-    /// All partitions with records in the journals of earlier runs were opened. True: every one of
-    /// them is whole in its own files, so those journals may go.
-    [[nodiscard]] bool end_recovery() noexcept {
-        options_.replay = nullptr;
-        return all_recovered_;
-    }
+    /// Nothing of the open partitions is left in the journals of earlier runs.
+    [[nodiscard]] bool recovered() const noexcept;
+    /// Tries again for those of which something is; about once a second.
+    coro::Task<void> complete_recovery();
+    /// All partitions that those journals know were opened and are recovered: they may go.
+    void end_recovery() noexcept { options_.replay = nullptr; }
     /// Is there a directory with data for this key? Synchronous, for boot.
     [[nodiscard]] bool has_files(PartitionKey key) const;
     [[nodiscard]] std::size_t open_count() const noexcept { return rows_.size(); }
@@ -109,7 +109,7 @@ class PartitionTable : public coro::Anchored {
     coro::WaitList changed_;  ///< a row finished opening or closing
     coro::Scope scope_;
     bool flushing_ = false;
-    bool all_recovered_ = true;
+    Instant next_open_line_at_{0};
 };
 
 }  // namespace galgo::partitions

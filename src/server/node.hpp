@@ -56,6 +56,10 @@ class Node {
     void start_threads();
     coro::Task<void> serve();
     coro::Task<bool> bring_up();
+    [[nodiscard]] bool shards_recovered() const;
+    coro::Task<void> remove_old_journals();
+    static coro::Task<void> remove_old_journals_later(coro::Anchor<shard::Shard> shard,
+                                                      std::uintptr_t node);
     coro::Task<bool> ensure_root(shard::MetadataPlane& plane);
     coro::Task<bool> open_listeners();
     coro::Task<Status> write_current_config();
@@ -99,8 +103,8 @@ class Node {
     std::vector<std::thread> threads_;
     std::atomic<std::uint32_t> shards_started_{0};
     std::atomic<std::uint32_t> shards_failed_{0};
-    std::atomic<std::uint32_t> shards_unrecovered_{0};
-    std::vector<std::atomic<shard::Shard*>> shards_;  ///< for metrics; set by each shard's thread
+    std::unique_ptr<runtime::Sleeper> recovery_wait_;  ///< shard 0's
+    std::vector<std::atomic<shard::Shard*>> shards_;   ///< for metrics; set by each shard's thread
     std::uint32_t next_connection_ = 1;
     std::uint32_t next_shard_ = 0;
     OpNumber replayed_op_;

@@ -1,6 +1,7 @@
 // The part of Node that runs on shard loops: bring up, listeners, stop.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <format>
 
@@ -22,6 +23,8 @@ namespace {
 
 constexpr std::size_t kGeneratedPasswordSize = 24;
 constexpr std::uint64_t kStartPollNs = kMillisecond;
+/// How often is looked whether a late recovery is complete.
+constexpr std::uint64_t kRecoveryPollNs = kSecond;
 constexpr std::size_t kSignalInfoSize = 128;  // sizeof(signalfd_siginfo)
 
 }  // namespace
@@ -32,9 +35,6 @@ Task<void> Node::serve_on_loop(coro::Anchor<shard::Shard> shard, std::uintptr_t 
     const Status started = co_await shard->start();
     if (!started.has_value()) {
         self.shards_failed_.fetch_add(1);
-    }
-    if (!shard->end_recovery()) {
-        self.shards_unrecovered_.fetch_add(1);
     }
     self.shards_started_.fetch_add(1, std::memory_order_release);
     if (shard->self() != ShardIndex{0}) {
@@ -65,17 +65,15 @@ Task<bool> Node::bring_up() {
     if (shards_failed_.load() != 0) {
         co_return refuse("a shard could not start, see the log");
     }
-    if (shards_unrecovered_.load() == 0) {
-        const Status removed = co_await replay_.remove_files(*io_);
-        if (!removed.has_value()) {
-            observe::log_warn("server", "journals of the last run are left",
-                              {{"error", to_string(removed.error())}});
-        }
+    recovery_wait_ = std::make_unique<runtime::Sleeper>(shard0_->loop());
+    if (shards_recovered()) {
+        co_await remove_old_journals();
     } else {
-        observe::log_error(
-            "server",
-            "journals of the last run are kept, because a partition could not be recovered",
-            {{"directory", data_path_ + "/state"}});
+        observe::log_error("server",
+                           "journals of the last run are kept until all partitions are recovered",
+                           {{"directory", data_path_ + "/state"}});
+        shard0_->scope().spawn(remove_old_journals_later, coro::Anchor<shard::Shard>(*shard0_),
+                               reinterpret_cast<std::uintptr_t>(this));
     }
     shard::MetadataPlane& plane = *shard0_->plane();
     const bool root = co_await ensure_root(plane);
@@ -96,6 +94,32 @@ Task<bool> Node::bring_up() {
     }
     print_endpoints();
     co_return true;
+}
+
+bool Node::shards_recovered() const {
+    return std::ranges::all_of(shards_, [](const std::atomic<shard::Shard*>& shard) {
+        const shard::Shard* running = shard.load(std::memory_order_acquire);
+        return running != nullptr && running->recovered();
+    });
+}
+
+Task<void> Node::remove_old_journals() {
+    const Status removed = co_await replay_.remove_files(*io_);
+    if (!removed.has_value()) {
+        observe::log_warn("server", "journals of the last run are left",
+                          {{"error", to_string(removed.error())}});
+    }
+}
+
+Task<void> Node::remove_old_journals_later(coro::Anchor<shard::Shard>, std::uintptr_t node) {
+    Node& self = *reinterpret_cast<Node*>(node);
+    while (co_await self.recovery_wait_->sleep_for(kRecoveryPollNs)) {
+        if (self.shards_recovered()) {
+            co_await self.remove_old_journals();
+            observe::log_info("server", "all partitions are recovered");
+            co_return;
+        }
+    }
 }
 
 /// Root is created once, in the log. Later values of the environment do not change it.
@@ -212,6 +236,9 @@ Task<void> Node::stop() {
     }
     if (http_ != nullptr) {
         co_await http_->stop();
+    }
+    if (recovery_wait_ != nullptr) {
+        recovery_wait_->interrupt();
     }
     const bool clean = co_await shard0_->stop_all();
     if (!clean) {

@@ -119,7 +119,6 @@ Task<void> PartitionOwner::forget_group(ForgetGroup command) {
 
 Task<Status> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex self,
                                            const storage::JournalReplay& replay) {
-    std::vector<PartitionRef> refs;
     for (const metadata::Stream& stream : metadata_.state().streams().rows()) {
         for (const metadata::Topic& topic : stream.topics.rows()) {
             for (std::uint32_t i = 0; i < topic.partition_count(); ++i) {
@@ -128,17 +127,33 @@ Task<Status> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex
                 const Incarnation incarnation = topic.partitions[i].incarnation;
                 if (wire::shard_of(key, shard_count) == self &&
                     (table_.has_files(key) || replay.find(key, incarnation) != nullptr)) {
-                    refs.push_back({.key = key, .incarnation = incarnation});
+                    unopened_.push_back({.key = key, .incarnation = incarnation});
                 }
             }
         }
     }
-    for (const PartitionRef& ref : refs) {
-        // One partition that cannot be opened is fenced and reported; the others are served.
-        Result<PartitionHandle> opened = co_await find(ref);
-        static_cast<void>(opened);
-    }
+    co_await open_unopened();
     co_return Status{};
+}
+
+/// One partition that cannot be opened is reported, and tried again later; the others are served.
+Task<void> PartitionOwner::open_unopened() {
+    const std::vector<PartitionRef> tried = unopened_;
+    std::vector<PartitionRef> left;
+    for (const PartitionRef& ref : tried) {
+        const Result<PartitionHandle> opened = co_await find(ref);
+        const metadata::Partition* row = metadata_.state().find_partition(ref.key);
+        const bool lives = row != nullptr && row->incarnation == ref.incarnation;
+        if (!opened.has_value() && lives) {
+            left.push_back(ref);
+        }
+    }
+    unopened_ = std::move(left);
+}
+
+Task<void> PartitionOwner::complete_recovery() {
+    co_await open_unopened();
+    co_await table_.complete_recovery();
 }
 
 }  // namespace galgo::shard

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/ids.hpp"
@@ -35,15 +36,25 @@ class PartitionOwner {
     coro::Task<Status> open_existing(std::uint16_t shard_count, ShardIndex self,
                                      const storage::JournalReplay& replay);
 
+    /// Every one of them was opened, and nothing of it is left in those journals.
+    [[nodiscard]] bool recovered() const noexcept {
+        return unopened_.empty() && table_.recovered();
+    }
+    [[nodiscard]] std::size_t unopened_count() const noexcept { return unopened_.size(); }
+    /// Tries again for those that could not be opened or written (no descriptor, a full disk).
+    coro::Task<void> complete_recovery();
+
     [[nodiscard]] partitions::PartitionTable& table() noexcept { return table_; }
 
  private:
     /// The live partition behind `ref`, opened when need be.
     coro::Task<Result<partitions::PartitionHandle>> find(PartitionRef ref);
+    coro::Task<void> open_unopened();
     [[nodiscard]] bool holds(const GroupFence& fence, PartitionKey key) const noexcept;
 
     partitions::PartitionTable& table_;
     MetadataReader metadata_;
+    std::vector<PartitionRef> unopened_;  ///< of open_existing(), not opened yet
 };
 
 /// What a topic's options mean for each of its partitions.

@@ -1,5 +1,7 @@
 #include "shard/shard.hpp"
 
+#include <format>
+
 #include "observe/log.hpp"
 #include "wire/placement.hpp"
 
@@ -61,6 +63,7 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
       dispatcher_(services_),
       connections_(loop_, process.pool, dispatcher_, process.connections),
       housekeeping_(loop_),
+      housekeeping_done_(loop_.ready()),
       scope_(loop_.ready()) {
     process.metadata.attach(self, loop_);
     port_.attach(loop_);
@@ -83,20 +86,32 @@ Task<Status> Shard::start() {
     if (plane_ != nullptr) {
         plane_->start();
     }
+    const Status existing = co_await owner_.open_existing(
+        static_cast<std::uint16_t>(process_.mesh.shard_count()), self_, *process_.replay);
+    check_recovery();
     scope_.spawn(housekeep, Anchor(*this));
-    co_return co_await owner_.open_existing(static_cast<std::uint16_t>(process_.mesh.shard_count()),
-                                            self_, *process_.replay);
+    co_return existing;
+}
+
+void Shard::check_recovery() noexcept {
+    if (owner_.recovered()) {
+        table_.end_recovery();
+        recovered_.store(true, std::memory_order_release);
+    }
 }
 
 /// Once a second: what may lag behind the journal goes to its files.
 Task<void> Shard::housekeep(Anchor<Shard> shard) {
     while (co_await shard->housekeeping_.sleep_for(kHousekeepingNs)) {
         co_await shard->table_.checkpoint();
-        if (shard->plane_ !=
-            nullptr) {  // one shard for all: segments that were dropped give back their room
-            const Result<bool> emptied =
-                co_await storage::empty_trash(shard->loop_.io(), shard->loop_.ready(),
-                                              shard->process_.data_path + "/trash", kTrashStepsMax);
+        if (!shard->recovered()) {
+            co_await shard->owner_.complete_recovery();
+            shard->check_recovery();
+        }
+        // One shard for all: what was dropped gives back its room.
+        if (shard->plane_ != nullptr && shard->process_.trash.has_work()) {
+            const Result<bool> emptied = co_await shard->process_.trash.empty(
+                shard->loop_.io(), shard->loop_.ready(), kTrashStepsMax);
             static_cast<void>(emptied);  // what is left is tried again in a second
         }
         HealthReport report{.faults = shard->table_.faults(),
@@ -105,8 +120,12 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         if (shard->plane_ != nullptr && shard->plane_->fenced()) {
             report.faults.emplace_back("the metadata log cannot be written");
         }
+        if (const std::size_t count = shard->owner_.unopened_count(); count != 0) {
+            report.faults.push_back(std::format("{} partitions cannot be opened", count));
+        }
         shard->health_.update(std::move(report));
     }
+    shard->housekeeping_done_.set();
 }
 
 bool Shard::drain() {
@@ -283,6 +302,7 @@ Task<StopReply> Shard::stop(StopPhase phase) {
         co_return reply;
     }
     housekeeping_.interrupt();
+    co_await housekeeping_done_.wait();
     const Status closed = co_await table_.close_all();
     reply.clean = closed.has_value();
     co_await journal_.close();

@@ -4,12 +4,14 @@
 // dispatcher.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "coro/scope.hpp"
+#include "coro/sync.hpp"
 #include "memory/buffer_pool.hpp"
 #include "net/connection_set.hpp"
 #include "partitions/partition_table.hpp"
@@ -65,9 +67,12 @@ class Shard : public coro::Anchored {
 
     /// Opens the journal, starts the plane, opens the partitions that have files.
     coro::Task<Status> start();
-    /// After start(): true when every partition of this shard is whole without the journals of
-    /// earlier runs.
-    [[nodiscard]] bool end_recovery() noexcept { return table_.end_recovery(); }
+    /// Every partition of this shard is whole without the journals of earlier runs. Often true
+    /// after start(), else once a full disk has room again or files can be opened. Readable by
+    /// other threads.
+    [[nodiscard]] bool recovered() const noexcept {
+        return recovered_.load(std::memory_order_acquire);
+    }
     /// Gives a fresh connection to this shard or, by one message, to another, which owns the socket
     /// from now on. It is closed when nobody can take it.
     void place_connection(ShardIndex target, runtime::SocketHandle socket,
@@ -79,6 +84,7 @@ class Shard : public coro::Anchored {
 
  private:
     static coro::Task<void> housekeep(coro::Anchor<Shard> shard);
+    void check_recovery() noexcept;
     bool drain();
     void on_request(ShardIndex from, Request&& request);
     void on_reply(ReplyMessage&& reply);
@@ -119,6 +125,8 @@ class Shard : public coro::Anchored {
     net::ConnectionSet connections_;
     Health health_;
     runtime::Sleeper housekeeping_;
+    coro::Event housekeeping_done_;
+    std::atomic<bool> recovered_{false};
     coro::Scope scope_;
 };
 

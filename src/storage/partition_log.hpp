@@ -189,6 +189,8 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] const RecoveryReport& recovery() const noexcept { return recovery_; }
     /// Everything that the journals of earlier runs told of this log is in its files, synced.
     [[nodiscard]] bool recovery_complete() const noexcept { return recovery_complete_; }
+    /// Tries again what kept the recovery from being complete (a full disk), at most once a second.
+    coro::Task<Status> complete_recovery();
     /// Does it have records in journal files up to `sequence`?
     [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
     [[nodiscard]] PartitionKey partition() const noexcept { return partition_; }
@@ -321,6 +323,7 @@ class PartitionLog : public coro::Anchored {
                             std::vector<Salvaged>& salvaged);
     void place_recovered(memory::BufRef bytes, const wire::BatchHeader& header, OpNumber op);
     coro::Task<Status> finish_recovery();
+    coro::Task<Status> settle_recovered();
 
     // partition_log_drop.cpp
     coro::Task<void> quiesce();
@@ -372,6 +375,7 @@ class PartitionLog : public coro::Anchored {
     const char* fence_reason_ = "";
     RecoveryReport recovery_;
     bool recovery_complete_ = true;
+    Offset recovered_end_;  ///< next offset after recovery; complete when the files say so
 
     coro::WaitList flush_done_;
     coro::WaitList sync_done_;

@@ -118,6 +118,7 @@ Task<Status> PartitionLog::purge(Incarnation incarnation) {
     last_timestamp_ = Timestamp{0};
     incarnation_ = incarnation;
     fence_.reset();
+    recovery_complete_ = true;  // what older journals tell is of the old incarnation
     // From here on files of the old incarnation are stale wherever a crash leaves them. Before the
     // first file there is nothing to tell apart.
     if (directory_exists_) {

@@ -611,33 +611,12 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
     co_return Status{};
 }
 
-/// Writes and syncs what was brought in, and makes the next offset stable as the name of an empty
-/// segment.
 Task<Status> PartitionLog::finish_recovery() {
-    const bool must_write = !tail_.empty();
-    const bool fenced_before = fence_.has_value();
     uncommitted_.clear();
-    committed_end_ = end_offset_;
+    committed_end_ = recovered_end_ = end_offset_;
     Status status;
-    if (!fenced_before) {
-        if (must_write) {
-            status = co_await force_flush();
-        }
-        if (status.has_value() && flushed_end() < end_offset_) {
-            if (!segments_.empty() && !last_is_sealed_) {
-                status = co_await seal();
-            }
-            if (status.has_value()) {
-                status = co_await create_segment(end_offset_);
-            }
-        }
-        if (status.has_value()) {
-            status = co_await sync_until(written_total_);
-        }
-        if (status.has_value() && entries_dirty_) {
-            status = co_await runtime::sync_directory(context_.io, directory_);
-            entries_dirty_ = !status.has_value();
-        }
+    if (!fence_.has_value()) {
+        status = co_await settle_recovered();
         if (!status.has_value() && !fence_.has_value()) {
             fence(status.error(), "recovery could not write");
         }
@@ -654,6 +633,57 @@ Task<Status> PartitionLog::finish_recovery() {
     }
     drop_idle_files();
     co_return Status{};
+}
+
+/// Writes and syncs what was brought in, and makes the next offset stable as the name of an empty
+/// segment, unless a batch behind it has been written since.
+Task<Status> PartitionLog::settle_recovered() {
+    GALGO_CO_TRY(co_await force_flush());
+    while (flush_running_) {
+        co_await flush_done_.wait();
+    }
+    if (flushed_end() < recovered_end_) {
+        flush_running_ = true;
+        Status named;
+        if (!segments_.empty() && !last_is_sealed_) {
+            named = co_await seal();
+        }
+        if (named.has_value()) {
+            named = co_await create_segment(recovered_end_);
+        }
+        flush_running_ = false;
+        flush_done_.wake_all();
+        GALGO_CO_TRY(named);
+    }
+    GALGO_CO_TRY(co_await sync_until(written_total_));
+    if (entries_dirty_) {
+        entries_dirty_ = false;
+        const Status synced = co_await runtime::sync_directory(context_.io, directory_);
+        entries_dirty_ = entries_dirty_ || !synced.has_value();
+        co_return synced;
+    }
+    co_return Status{};
+}
+
+Task<Status> PartitionLog::complete_recovery() {
+    if (recovery_complete_) {
+        co_return Status{};
+    }
+    if (closed_) {
+        co_return fail(ErrorCode::kTransientNotAccepted);
+    }
+    if (fence_.has_value()) {
+        const bool open_again = co_await try_unfence();
+        if (!open_again) {
+            co_return std::unexpected(*fence_);
+        }
+    }
+    const Status settled = co_await settle_recovered();
+    if (settled.has_value()) {
+        recovery_complete_ = true;
+        observe::log_info("storage", "recovery is complete", {{"directory", directory_}});
+    }
+    co_return settled;
 }
 
 }  // namespace galgo::storage

@@ -293,6 +293,42 @@ TEST(PartitionLog, FullDiskIsLeftBehindWithoutRestart) {
     rig.stop();
 }
 
+// A boot on a full disk keeps the old journals; they may go when there is room again.
+TEST(PartitionLog, RecoveryIsCompletedWhenThereIsRoom) {
+    for (const bool append_meanwhile : {false, true}) {
+        Rig rig(17);
+        rig.start();
+        for (int i = 0; i < 5; ++i) {
+            ASSERT_TRUE(rig.append_now(2, 1000).has_value());
+        }
+        rig.crash(CrashKind::kProcess);
+        rig.node.disk->set_capacity(rig.node.disk->used_bytes());
+        rig.start();
+        EXPECT_FALSE(rig.log->recovery_complete());
+        rig.verify(true);
+        rig.world.run_for(2 * kSecond);
+        EXPECT_FALSE(rig.world.run(rig.node, rig.log->complete_recovery()).has_value());
+        EXPECT_FALSE(rig.log->recovery_complete());
+        rig.node.disk->set_capacity(1ULL << 40);
+        rig.world.run_for(2 * kSecond);
+        if (append_meanwhile) {
+            ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+        }
+        ASSERT_TRUE(rig.world.run(rig.node, rig.log->complete_recovery()).has_value());
+        EXPECT_TRUE(rig.log->recovery_complete());
+        EXPECT_FALSE(rig.log->fenced().has_value());
+        ASSERT_TRUE(rig.world.run(rig.node, rig.replay.remove_files(*rig.node.io)).has_value());
+        if (append_meanwhile) {  // its journal record is not synced: only what was recovered is
+            rig.acknowledged.erase(std::prev(rig.acknowledged.end()));
+        }
+        rig.crash(CrashKind::kPower, runtime_sim::UnsyncedFate::kLoseAll);
+        rig.start();
+        rig.verify(true);
+        EXPECT_GE(rig.log->end_offset(), Offset{10});
+        rig.stop();
+    }
+}
+
 TEST(PartitionLog, WriteErrorFencesForGoodAndReadsGoOn) {
     Rig rig(13);
     rig.start();

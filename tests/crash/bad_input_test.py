@@ -805,6 +805,8 @@ def disk_full(ctx):
             read_all(client, stream, "b", [0], small)
             print(f"   {len(bases)} batches of {len(batch.data)} bytes until error {code}")
         server.kill()
+        old_journals = {path.name for path in (mount / "data" / "state").glob("journal-*.wal")}
+        expect(old_journals, "no journal after the kill")
         server.start()
         with Client(server.address).login() as client:
             read_all(client, stream, "a", bases, batch)
@@ -817,6 +819,9 @@ def disk_full(ctx):
                 except ServerError as error:
                     expect(time.monotonic() < deadline, f"20 s after the delete: error {error.code}")
                     time.sleep(0.2)
+            while old_journals & {path.name for path in (mount / "data" / "state").glob("journal-*.wal")}:
+                expect(time.monotonic() < deadline, "20 s after the delete: journals of the run before are kept")
+                time.sleep(0.2)
             client.create_topic(stream, "c", 1, segment_size=1 << 20)
             bases, code = fill(client, stream, "c", batch, most)
             client.delete_topic(stream, "c")
