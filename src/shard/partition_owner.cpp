@@ -1,5 +1,8 @@
 #include "shard/partition_owner.hpp"
 
+#include <cerrno>
+#include <utility>
+
 #include "model/ids.hpp"
 #include "wire/placement.hpp"
 
@@ -14,6 +17,21 @@ const metadata::Topic* topic_of(const metadata::State& state, PartitionKey key) 
     const model::PartitionAddress address = model::unpack_partition_key(key);
     return state.find_topic(wire::Identifier::numbered(address.stream.value()),
                             wire::Identifier::numbered(address.topic.value()));
+}
+
+/// What a client is told when the process is out of descriptors or the kernel out of memory:
+/// nothing was done, the same request may be sent again.
+template <class T>
+Result<T> told(Result<T> result) {
+    if (!result.has_value()) {
+        const Error& error = result.error();
+        if (error.os_errno == EMFILE || error.os_errno == ENFILE || error.os_errno == ENOMEM) {
+            return std::unexpected(Error{.code = ErrorCode::kTransientNotAccepted,
+                                         .os_errno = error.os_errno,
+                                         .retry = RetryClass::kSameNode});
+        }
+    }
+    return result;
 }
 
 }  // namespace
@@ -50,7 +68,7 @@ Task<Result<PartitionHandle>> PartitionOwner::find(PartitionRef ref) {
                                                .offset_current = now.current_offset.value(),
                                                .segment_count = now.segment_count});
                              });
-    co_return opened;
+    co_return told(std::move(opened));
 }
 
 bool PartitionOwner::holds(const GroupFence& fence, PartitionKey key) const noexcept {
@@ -63,7 +81,7 @@ bool PartitionOwner::holds(const GroupFence& fence, PartitionKey key) const noex
 Task<Result<Offset>> PartitionOwner::append(PartitionRef ref, partitions::AppendRequest request) {
     GALGO_CO_TRY_ASSIGN(PartitionHandle partition, co_await find(ref));
     Result<Offset> base = co_await partition->append(std::move(request));
-    co_return base;
+    co_return told(std::move(base));
 }
 
 Task<Result<partitions::PollResult>> PartitionOwner::poll(PartitionRef ref,
@@ -74,7 +92,7 @@ Task<Result<partitions::PollResult>> PartitionOwner::poll(PartitionRef ref,
     }
     GALGO_CO_TRY_ASSIGN(PartitionHandle partition, co_await find(ref));
     Result<partitions::PollResult> result = co_await partition->poll(request);
-    co_return result;
+    co_return told(std::move(result));
 }
 
 Task<Result<std::optional<partitions::StoredOffset>>> PartitionOwner::offset(
@@ -87,11 +105,14 @@ Task<Result<std::optional<partitions::StoredOffset>>> PartitionOwner::offset(
         case OffsetAction::kGet:
             co_return partition->stored_offset(command.consumer);
         case OffsetAction::kStore: {
-            GALGO_CO_TRY(co_await partition->store_offset(command.consumer, command.offset));
+            const Status stored =
+                co_await partition->store_offset(command.consumer, command.offset);
+            GALGO_CO_TRY(told(stored));
             co_return std::nullopt;
         }
         case OffsetAction::kDelete: {
-            GALGO_CO_TRY(co_await partition->delete_offset(command.consumer));
+            const Status deleted = co_await partition->delete_offset(command.consumer);
+            GALGO_CO_TRY(told(deleted));
             co_return std::nullopt;
         }
     }

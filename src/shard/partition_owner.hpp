@@ -20,7 +20,8 @@ class PartitionOwner {
     PartitionOwner(partitions::PartitionTable& table, MetadataReader metadata) noexcept
         : table_(table), metadata_(metadata) {}
 
-    /// Errors: 58 for another life of the partition, 3007 when there is none.
+    /// Errors: 58 for another life of the partition and when its files cannot be opened now, 3007
+    /// when there is none.
     coro::Task<Result<Offset>> append(PartitionRef ref, partitions::AppendRequest request);
     /// 5009 when the fence says that the member lost the partition.
     coro::Task<Result<partitions::PollResult>> poll(PartitionRef ref,

@@ -21,6 +21,11 @@ bool is_full_disk(const Error& error) noexcept {
     return error.os_errno == ENOSPC || error.os_errno == EDQUOT;
 }
 
+/// A file could not be opened now, or the kernel had no memory for the request.
+bool is_shortage(const Error& error) noexcept {
+    return error.os_errno == EMFILE || error.os_errno == ENFILE || error.os_errno == ENOMEM;
+}
+
 }  // namespace
 
 PartitionLog::PartitionLog(StorageContext& context, std::string root, std::string directory,
@@ -199,15 +204,18 @@ void PartitionLog::commit(OpNumber op) {
 }
 
 void PartitionLog::fence(const Error& error, const char* what) {
-    const bool full = is_full_disk(error);
+    const bool shortage = is_shortage(error);
+    const bool passes = shortage || is_full_disk(error);
     if (!fence_.has_value()) {
         observe::log_error("storage", "partition takes no more appends",
                            {{"directory", directory_}, {"what", what}, {"errno", error.os_errno}});
     }
-    fence_ = Error{.code = ErrorCode::kCannotAppendMessage,
-                   .os_errno = error.os_errno,
-                   .retry = full ? RetryClass::kSameNode : RetryClass::kNever};
-    fence_is_temporary_ = full;
+    // Clients repeat by themselves what was not accepted: right where it passes in moments.
+    fence_ =
+        Error{.code = shortage ? ErrorCode::kTransientNotAccepted : ErrorCode::kCannotAppendMessage,
+              .os_errno = error.os_errno,
+              .retry = passes ? RetryClass::kSameNode : RetryClass::kNever};
+    fence_is_temporary_ = passes;
     fence_reason_ = what;
     fenced_at_ = context_.io.now();
 }
@@ -217,7 +225,7 @@ std::string PartitionLog::fence_text() const {
                               : std::string();
 }
 
-/// A second after a full disk: the tail that could not be written is the probe.
+/// A second after a full disk or a shortage: the tail that could not be written is the probe.
 Task<bool> PartitionLog::try_unfence() {
     if (!fence_is_temporary_ || unfencing_ || context_.io.now() < fenced_at_.plus(kSecond)) {
         co_return false;

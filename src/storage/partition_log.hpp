@@ -15,8 +15,8 @@
 // Invariants: offsets ascend, holes between batches are legal, an offset is never given twice
 // within one incarnation; committed_end <= end_offset; tail batches lie behind all segments'
 // batches. Errors: a failed write or sync of a segment fences the log for appends (typed error,
-// reads go on). A full disk is tried again by an append at least a second later. Nothing
-// acknowledged is ever dropped.
+// reads go on). A full disk, and files that cannot be opened now, are tried again by an append at
+// least a second later. Nothing acknowledged is ever dropped.
 //
 // Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no
 // descriptor after drop_idle_files(), no timer, and makes no file before its first flush. The owner

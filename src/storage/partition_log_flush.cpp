@@ -248,10 +248,12 @@ Task<Status> PartitionLog::sync_once() {
         synced_total_ = mark;
         release_synced();
     } else {
-        // The kernel may have dropped what it could not write: only the journal and the tail have
-        // it now.
         Error error = status.error();
-        error.os_errno = error.os_errno == ENOSPC ? EIO : error.os_errno;
+        if (error.os_errno != EMFILE && error.os_errno != ENFILE) {
+            // The kernel may have dropped what it could not write: only the journal and the tail
+            // have it now. Those two come from opening the directory, before any sync.
+            error.os_errno = EIO;
+        }
         fence(error, "segment sync failed");
     }
     sync_running_ = false;

@@ -293,6 +293,53 @@ TEST(PartitionLog, FullDiskIsLeftBehindWithoutRestart) {
     rig.stop();
 }
 
+TEST(PartitionLog, FilesThatCannotBeOpenedNowAreLeftBehindWithoutRestart) {
+    for (const std::int32_t error : {EMFILE, ENFILE, ENOMEM}) {
+        Rig rig(15);
+        rig.start();
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kOpen, .path_contains = ".log", .times = 1, .error = error});
+        const Status refused = rig.append_now(1, 100'000);
+        ASSERT_FALSE(refused.has_value());
+        EXPECT_EQ(refused.error().code, ErrorCode::kTransientNotAccepted);
+        EXPECT_EQ(refused.error().os_errno, error);
+        EXPECT_EQ(refused.error().retry, RetryClass::kSameNode);
+        EXPECT_FALSE(rig.append_now(1, 10).has_value()) << "not before a second has passed";
+        rig.world.run_for(kSecond + kMillisecond);
+        EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
+        EXPECT_FALSE(rig.log->fenced().has_value());
+        rig.verify(true);
+        rig.restart();
+        rig.verify(true);
+        rig.stop();
+    }
+}
+
+// The directory could not be opened for its sync: nothing was synced, so it may be tried again.
+TEST(PartitionLog, ADirectoryThatCannotBeOpenedNowIsNoFailedSync) {
+    Rig rig(16, {.persisted = true});
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    rig.node.disk->add_fault({.op = DiskOp::kOpen,
+                              .path_contains = "partitions/0",
+                              .skip = 3,
+                              .times = 1,
+                              .error = EMFILE});
+    Status refused;
+    for (int i = 0; i < 3 && refused.has_value(); ++i) {
+        refused = rig.append_now(1, 100'000);
+    }
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().os_errno, EMFILE);
+    rig.world.run_for(kSecond + kMillisecond);
+    EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
+    EXPECT_FALSE(rig.log->fenced().has_value());
+    rig.crash(CrashKind::kPower);
+    rig.start();
+    rig.verify(true);
+    rig.stop();
+}
+
 // A boot on a full disk keeps the old journals; they may go when there is room again.
 TEST(PartitionLog, RecoveryIsCompletedWhenThereIsRoom) {
     for (const bool append_meanwhile : {false, true}) {
