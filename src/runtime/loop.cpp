@@ -116,7 +116,9 @@ void Loop::end_turn_report(std::uint64_t duration_ns) noexcept {
     const bool sampled =
         probe_.sampled_turn_ns.load(std::memory_order_relaxed) == turn_start_.value();
     std::atomic_signal_fence(std::memory_order_acquire);
-    const char* task = sampled ? probe_.sampled_task : probe_.task.load(std::memory_order_relaxed);
+    // Without a sample nothing is known: the label is that of the last hook, whatever took the
+    // time.
+    const char* task = sampled ? probe_.sampled_task : "unknown";
     options_.observer->on_slow_turn(
         duration_ns, task,
         std::span<void* const>(probe_.frames).first(sampled ? probe_.frame_count : 0));

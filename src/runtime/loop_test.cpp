@@ -198,6 +198,23 @@ TEST(Loop, SlowTurnsAreCountedAndReportedAtMostOnceASecond) {
     EXPECT_EQ(f.loop.stats().longest_ns.load(), 20 * kMillisecond);
 }
 
+// The label at the end of a turn is that of its last hook, which may have taken no time at all.
+TEST(Loop, ASlowTurnThatNobodySampledBlamesNobody) {
+    Observer observer;
+    Fixture f(LoopOptions{.observer = &observer});
+    f.loop.add_turn_start(
+        [&] {
+            f.io.clock = f.io.clock.plus(20 * kMillisecond);
+            return true;
+        },
+        "slow hook");
+    f.loop.add_turn_end([] {}, "last hook");
+    f.loop.run_turn();
+    EXPECT_EQ(observer.slow, 1);
+    EXPECT_EQ(observer.task, "unknown");
+    EXPECT_EQ(observer.frames, 0u);
+}
+
 struct Periodic : coro::Anchored {
     explicit Periodic(Loop& loop) : sleeper(loop) {}
     Sleeper sleeper;

@@ -27,7 +27,7 @@ class LoopObserver {
     /// A turn that did something took `duration_ns`.
     virtual void on_turn(std::uint64_t duration_ns) noexcept = 0;
     /// A turn exceeded the limit; at most once a second. `task` is the label that was current when
-    /// the stack was sampled (or the last one), `backtrace` is empty when nobody sampled.
+    /// the stack was sampled; "unknown" and an empty `backtrace` when nobody sampled.
     virtual void on_slow_turn(std::uint64_t duration_ns, const char* task,
                               std::span<void* const> backtrace) noexcept = 0;
 };
