@@ -312,7 +312,7 @@ void Node::run_shard(ShardIndex index) {
         offload_->stop();
         http_.reset();
         tcp_.reset();
-        recovery_wait_.reset();
+        boot_wait_.reset();
     }
     if (own != nullptr) {
         own->shutdown();

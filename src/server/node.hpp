@@ -58,8 +58,7 @@ class Node {
     coro::Task<bool> bring_up();
     [[nodiscard]] bool shards_recovered() const;
     coro::Task<void> remove_old_journals();
-    static coro::Task<void> remove_old_journals_later(coro::Anchor<shard::Shard> shard,
-                                                      std::uintptr_t node);
+    static coro::Task<void> finish_boot(coro::Anchor<shard::Shard> shard, std::uintptr_t node);
     coro::Task<bool> ensure_root(shard::MetadataPlane& plane);
     coro::Task<bool> open_listeners();
     coro::Task<Status> write_current_config();
@@ -103,8 +102,10 @@ class Node {
     std::vector<std::thread> threads_;
     std::atomic<std::uint32_t> shards_started_{0};
     std::atomic<std::uint32_t> shards_failed_{0};
-    std::unique_ptr<runtime::Sleeper> recovery_wait_;  ///< shard 0's
-    std::vector<std::atomic<shard::Shard*>> shards_;   ///< for metrics; set by each shard's thread
+    std::unique_ptr<runtime::Sleeper> boot_wait_;  ///< shard 0's
+    bool config_is_written_ = false;
+    bool old_journals_are_removed_ = false;
+    std::vector<std::atomic<shard::Shard*>> shards_;  ///< for metrics; set by each shard's thread
     std::uint32_t next_connection_ = 1;
     std::uint32_t next_shard_ = 0;
     OpNumber replayed_op_;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <format>
 
@@ -23,8 +24,8 @@ namespace {
 
 constexpr std::size_t kGeneratedPasswordSize = 24;
 constexpr std::uint64_t kStartPollNs = kMillisecond;
-/// How often is looked whether a late recovery is complete.
-constexpr std::uint64_t kRecoveryPollNs = kSecond;
+/// How often is tried again what a full disk kept from being done at the start.
+constexpr std::uint64_t kBootRetryNs = kSecond;
 constexpr std::size_t kSignalInfoSize = 128;  // sizeof(signalfd_siginfo)
 
 }  // namespace
@@ -65,15 +66,13 @@ Task<bool> Node::bring_up() {
     if (shards_failed_.load() != 0) {
         co_return refuse("a shard could not start, see the log");
     }
-    recovery_wait_ = std::make_unique<runtime::Sleeper>(shard0_->loop());
+    boot_wait_ = std::make_unique<runtime::Sleeper>(shard0_->loop());
     if (shards_recovered()) {
         co_await remove_old_journals();
     } else {
         observe::log_error("server",
                            "journals of the last run are kept until all partitions are recovered",
                            {{"directory", data_path_ + "/state"}});
-        shard0_->scope().spawn(remove_old_journals_later, coro::Anchor<shard::Shard>(*shard0_),
-                               reinterpret_cast<std::uintptr_t>(this));
     }
     shard::MetadataPlane& plane = *shard0_->plane();
     const bool root = co_await ensure_root(plane);
@@ -90,7 +89,16 @@ Task<bool> Node::bring_up() {
     }
     const Status written = co_await write_current_config();
     if (!written.has_value()) {
-        co_return refuse("current_config.toml cannot be written: " + to_string(written.error()));
+        if (written.error().os_errno != ENOSPC && written.error().os_errno != EDQUOT) {
+            co_return refuse("current_config.toml cannot be written: " +
+                             to_string(written.error()));
+        }
+        observe::log_warn("server", "no room for current_config.toml; it is written later");
+    }
+    config_is_written_ = written.has_value();
+    if (!config_is_written_ || !old_journals_are_removed_) {
+        shard0_->scope().spawn(finish_boot, coro::Anchor<shard::Shard>(*shard0_),
+                               reinterpret_cast<std::uintptr_t>(this));
     }
     print_endpoints();
     co_return true;
@@ -105,18 +113,26 @@ bool Node::shards_recovered() const {
 
 Task<void> Node::remove_old_journals() {
     const Status removed = co_await replay_.remove_files(*io_);
+    old_journals_are_removed_ = true;
     if (!removed.has_value()) {
         observe::log_warn("server", "journals of the last run are left",
                           {{"error", to_string(removed.error())}});
     }
 }
 
-Task<void> Node::remove_old_journals_later(coro::Anchor<shard::Shard>, std::uintptr_t node) {
+/// What a full disk kept from being done at the start, once there is room.
+Task<void> Node::finish_boot(coro::Anchor<shard::Shard>, std::uintptr_t node) {
     Node& self = *reinterpret_cast<Node*>(node);
-    while (co_await self.recovery_wait_->sleep_for(kRecoveryPollNs)) {
-        if (self.shards_recovered()) {
+    while (co_await self.boot_wait_->sleep_for(kBootRetryNs)) {
+        if (!self.config_is_written_) {
+            const Status written = co_await self.write_current_config();
+            self.config_is_written_ = written.has_value();
+        }
+        if (!self.old_journals_are_removed_ && self.shards_recovered()) {
             co_await self.remove_old_journals();
             observe::log_info("server", "all partitions are recovered");
+        }
+        if (self.config_is_written_ && self.old_journals_are_removed_) {
             co_return;
         }
     }
@@ -237,8 +253,8 @@ Task<void> Node::stop() {
     if (http_ != nullptr) {
         co_await http_->stop();
     }
-    if (recovery_wait_ != nullptr) {
-        recovery_wait_->interrupt();
+    if (boot_wait_ != nullptr) {
+        boot_wait_->interrupt();
     }
     const bool clean = co_await shard0_->stop_all();
     if (!clean) {

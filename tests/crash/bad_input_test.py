@@ -753,6 +753,44 @@ def fill_disk(path):
                     pass
 
 
+def journals(mount):
+    return {path.name for path in (mount / "data" / "state").glob("journal-*.wal")}
+
+
+@case
+def recovery_on_a_full_disk(ctx):
+    """What only the journals hold stays there until there is room for it, and goes without a restart."""
+    with server_on_small_disk(ctx, "recovery") as (server, mount):
+        batch = build_batch([ctx.rng.randbytes(6000) for _ in range(10)], ORIGIN)  # small enough for the journal
+        server.start()
+        with Client(server.address).login() as client:
+            stream = client.create_stream("s")
+            topic = client.create_topic(stream, "t", 1)
+            bases = [client.send(stream, topic, 0, batch) for _ in range(12)]
+        server.kill()
+        old_journals = journals(mount)
+        expect(old_journals, "no journal after the kill")
+        fill_disk(mount / "ballast")
+        server.spawn()
+        time.sleep(5)
+        server.check_alive()
+        expect(old_journals <= journals(mount), "the journals went before there was room for what they hold")
+        (mount / "ballast").unlink()
+        server.wait_ready()  # the file that names the port has room now
+        with Client(server.address).login() as client:
+            read_all(client, stream, topic, bases, batch)
+            deadline = time.monotonic() + 20
+            while old_journals & journals(mount):
+                expect(time.monotonic() < deadline, "20 s after there is room: journals of the run before are kept")
+                time.sleep(0.2)
+        server.kill()
+        server.start()
+        with Client(server.address).login() as client:
+            bases.append(client.send(stream, topic, 0, batch))
+            read_all(client, stream, topic, bases, batch)
+        server.stop()
+
+
 @case
 def metadata_on_a_full_disk(ctx):
     """Changes are taken while room is kept ahead, refused with 58 when it is used up, taken again later."""
@@ -808,7 +846,7 @@ def disk_full(ctx):
             read_all(client, stream, "b", [0], small)
             print(f"   {len(bases)} batches of {len(batch.data)} bytes until error {code}")
         server.kill()
-        old_journals = {path.name for path in (mount / "data" / "state").glob("journal-*.wal")}
+        old_journals = journals(mount)
         expect(old_journals, "no journal after the kill")
         server.start()
         with Client(server.address).login() as client:
@@ -822,7 +860,7 @@ def disk_full(ctx):
                 except ServerError as error:
                     expect(time.monotonic() < deadline, f"20 s after the delete: error {error.code}")
                     time.sleep(0.2)
-            while old_journals & {path.name for path in (mount / "data" / "state").glob("journal-*.wal")}:
+            while old_journals & journals(mount):
                 expect(time.monotonic() < deadline, "20 s after the delete: journals of the run before are kept")
                 time.sleep(0.2)
             client.create_topic(stream, "c", 1, segment_size=1 << 20)
