@@ -27,8 +27,8 @@ class UniqueFunction<R(Args...)> {
     template <class F>
         requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> &&
                  std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
-    UniqueFunction(
-        F&& callable) {  // NOLINT(google-explicit-constructor): it stands for the callable
+    // NOLINTNEXTLINE(google-explicit-constructor): it stands for the callable
+    UniqueFunction(F&& callable) {
         using Stored = std::remove_cvref_t<F>;
         static_assert(sizeof(Stored) <= kCapacityBytes &&
                       alignof(Stored) <= alignof(std::max_align_t));
