@@ -1,7 +1,8 @@
 // Log lines: a constant message and key=value pairs. A caller formats its line on its own stack and
 // puts it into a bounded lock-free ring; one log thread at nice 19 drains the ring into the sinks.
 // A caller never waits: when the ring is full the line is dropped and counted, and the count is
-// logged once there is room. Lines made before `start_log` wait in the ring.
+// logged once there is room. Lines made before `start_log` wait in the ring. The same thread
+// carries a periodic tick for whoever has to look at the shards from outside (LogTick).
 //
 //   log_info("partitions", "opened", {{"partition", "1/2/3"}, {"segments", segments.size()}});
 //   2026-09-18T10:00:00.000000Z  INFO shard-0 partitions: opened partition=1/2/3 segments=4
@@ -100,11 +101,21 @@ struct LogSettings {
     std::uint64_t check_interval_ns = 0;  ///< how often age and total are looked at; 0 = never
 };
 
+/// Work for the log thread between its lines. `run` returns after how many nanoseconds it wants to
+/// be called again (at least kLogTickNsMin is waited); it must be short, and a line it logs is
+/// written after it. A tick comes late while the thread waits for a core or for a slow disk.
+struct LogTick {
+    using Run = std::uint64_t (*)(void* context) noexcept;
+    Run run = nullptr;
+    void* context = nullptr;  ///< outlives the log thread
+};
+inline constexpr std::uint64_t kLogTickNsMin = 500'000;
+
 inline constexpr std::string_view kLogFileName = "iggy-server.log";
 
 /// Opens the sinks and starts the log thread. The error text says which file could not be opened;
 /// the standard output is in use then all the same. Main thread, once.
-[[nodiscard]] std::string start_log(const LogSettings& settings);
+[[nodiscard]] std::string start_log(const LogSettings& settings, LogTick tick = {});
 
 /// Drains the ring, flushes and ends the log thread. Without a started log the waiting lines go to
 /// stderr. Main thread; a later start_log starts afresh.

@@ -1,6 +1,7 @@
 // The log thread, its ring and its life: start, drain, stop; and the emergency path past all of it.
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,6 +44,7 @@ struct Logger {
     std::thread thread;
     std::unique_ptr<detail::Sinks> sinks;
     LogSettings settings;
+    LogTick tick;
     std::uint64_t dropped_reported = 0;  // log thread only
 };
 
@@ -87,11 +89,23 @@ std::size_t drain(Logger& log) {
     return lines;
 }
 
+/// Calls the tick when it is due; returns when it is due next, by the monotonic clock.
+std::uint64_t run_tick(const LogTick& tick, std::uint64_t due_ns) noexcept {
+    if (tick.run == nullptr || monotonic_ns() < due_ns) {
+        return due_ns;
+    }
+    const std::uint64_t wait_ns = std::clamp(tick.run(tick.context), kLogTickNsMin, kIdleNsMax);
+    return monotonic_ns() + wait_ns;
+}
+
 void run(Logger& log) {
+    pthread_setname_np(pthread_self(), "log");
     // Nice is a property of the thread on Linux; a refusal leaves it as it was.
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
     std::uint64_t checked_at = monotonic_ns();
+    std::uint64_t tick_due_ns = log.tick.run != nullptr ? 0 : UINT64_MAX;
     for (;;) {
+        tick_due_ns = run_tick(log.tick, tick_due_ns);
         const bool last_round = log.stopping.load(std::memory_order_acquire);
         const std::size_t lines = drain(log);
         if (lines != 0) {
@@ -111,7 +125,9 @@ void run(Logger& log) {
         // Announce, look again, sleep: a line published after the look finds the announcement.
         log.asleep.store(1, std::memory_order_seq_cst);
         if (log.ring.empty() && !log.stopping.load(std::memory_order_seq_cst)) {
-            futex_wait(log.asleep, 1, kIdleNsMax);
+            const std::uint64_t now = monotonic_ns();
+            futex_wait(log.asleep, 1,
+                       std::min(kIdleNsMax, tick_due_ns - std::min(now, tick_due_ns)));
         }
         log.asleep.store(0, std::memory_order_relaxed);
     }
@@ -151,13 +167,14 @@ void submit(LogLevel level, std::string_view line) noexcept {
 
 }  // namespace detail
 
-std::string start_log(const LogSettings& settings) {
+std::string start_log(const LogSettings& settings, LogTick tick) {
     Logger& log = logger();
     if (log.thread.joinable()) {
         return "the log is started already";
     }
     std::string error;
     log.settings = settings;
+    log.tick = tick;
     log.sinks = detail::open_sinks(settings, error);
     log.stopping.store(false, std::memory_order_relaxed);
     g_path[0] = '\0';

@@ -343,6 +343,39 @@ TEST_F(LogFiles, LinesBeforeTheStartAreKeptAndStopDrains) {
     EXPECT_EQ(std::ranges::count(text, '\n'), 502);
 }
 
+struct Ticks {
+    std::atomic<int> count{0};
+    static std::uint64_t run(void* context) noexcept {
+        static_cast<Ticks*>(context)->count.fetch_add(1);
+        return 1'000'000;
+    }
+};
+
+TEST_F(LogFiles, TheTickComesInSilenceAndAmongLines) {
+    const auto wait_for = [](const Ticks& ticks, int goal) {
+        for (int i = 0; i < 20'000 && ticks.count.load() < goal; ++i) {
+            if (i % 2 == 0) {
+                log_info("server", "beside the ticks", {{"i", i}});
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        return ticks.count.load() >= goal;
+    };
+    Ticks ticks;
+    ASSERT_EQ(start_log({.to_stdout = false, .directory = directory_.string()},
+                        {.run = &Ticks::run, .context = &ticks}),
+              "");
+    EXPECT_TRUE(wait_for(ticks, 20));
+    stop_log();
+    const int after = ticks.count.load();
+    EXPECT_THAT(text_of("iggy-server.log"), HasSubstr("beside the ticks i=0\n"));
+    // Nobody ticks for a log that was started without.
+    ASSERT_EQ(start_log({.to_stdout = false, .directory = directory_.string()}), "");
+    log_info("server", "no tick");
+    stop_log();
+    EXPECT_EQ(ticks.count.load(), after);
+}
+
 TEST_F(LogFiles, OverflowIsCountedAndReported) {
     const std::uint64_t dropped_before = log_dropped_lines();
     for (std::size_t i = 0; i < detail::LineRing::kCapacity + 10; ++i) {

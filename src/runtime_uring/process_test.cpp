@@ -130,19 +130,40 @@ TEST(StallDetector, SamplesTheStackInsideASlowTurn) {
         detector.unwatch();
         done = true;
     });
-    std::size_t signalled = 0;
     while (!done) {
-        timespec time{};
-        ::clock_gettime(CLOCK_MONOTONIC, &time);
-        signalled += detector.check(Instant{static_cast<std::uint64_t>(time.tv_sec) * kSecond +
-                                            static_cast<std::uint64_t>(time.tv_nsec)});
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        const std::uint64_t wait_ns = detector.tick();
+        EXPECT_LE(wait_ns, 10 * kMillisecond);
+        std::this_thread::sleep_for(std::chrono::nanoseconds(std::max<std::uint64_t>(wait_ns, 1)));
     }
     shard_thread.join();
-    EXPECT_GE(signalled, 1u);
     EXPECT_EQ(observer.slow.load(), 1);
     EXPECT_EQ(observer.task, "long computation");
     EXPECT_GT(observer.frames, 3u);
+}
+
+TEST(StallDetector, SignalsATurnOnceAndSaysWhenToLookAgain) {
+    StallDetector detector(10 * kMillisecond);
+    EXPECT_EQ(detector.check(Instant{kSecond}).next_after_ns, 10 * kMillisecond);
+    set_this_shard(ShardIndex{5});
+    runtime::StallProbe probe;
+    detector.watch(probe);
+    const auto check = [&](std::uint64_t now) { return detector.check(Instant{now}); };
+    EXPECT_EQ(check(kSecond).next_after_ns, 10 * kMillisecond);  // between turns
+    probe.running_since_ns = kSecond;
+    StallDetector::Check seen = check(kSecond + 3 * kMillisecond);
+    EXPECT_EQ(seen.signalled, 0u);
+    EXPECT_EQ(seen.next_after_ns, 7 * kMillisecond);
+    EXPECT_EQ(probe.sampled_turn_ns.load(), 0u);
+    seen = check(kSecond + 10 * kMillisecond);
+    EXPECT_EQ(seen.signalled, 1u);
+    EXPECT_EQ(seen.next_after_ns, 10 * kMillisecond);
+    EXPECT_EQ(probe.sampled_turn_ns.load(), kSecond);  // this very thread had the signal
+    EXPECT_GT(probe.frame_count, 0u);
+    EXPECT_EQ(check(kSecond + 20 * kMillisecond).signalled, 0u);
+    probe.running_since_ns = 2 * kSecond;
+    EXPECT_EQ(check(3 * kSecond).signalled, 1u);
+    detector.unwatch();
+    set_this_shard(kNoShard);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 
 #include "base/check.hpp"
 #include "base/this_shard.hpp"
@@ -72,20 +74,33 @@ void StallDetector::unwatch() {
     g_probes[this_shard().value()].store(nullptr, std::memory_order_relaxed);
 }
 
-std::size_t StallDetector::check(Instant now) {
-    std::size_t signalled = 0;
+StallDetector::Check StallDetector::check(Instant now) noexcept {
+    Check result{.next_after_ns = limit_ns_};
     const std::lock_guard lock(mutex_);
     for (Watched& entry : watched_) {
         const std::uint64_t since = entry.probe->running_since_ns.load(std::memory_order_acquire);
-        if (since == 0 || since == entry.signalled_turn_ns || now.value() < since + limit_ns_) {
+        if (since == 0 || since == entry.signalled_turn_ns) {
+            continue;
+        }
+        const std::uint64_t limit = since + limit_ns_;
+        if (now.value() < limit) {
+            result.next_after_ns = std::min(result.next_after_ns, limit - now.value());
             continue;
         }
         entry.signalled_turn_ns = since;
         if (::syscall(SYS_tgkill, ::getpid(), entry.thread, SIGURG) == 0) {
-            ++signalled;
+            ++result.signalled;
         }
     }
-    return signalled;
+    return result;
+}
+
+std::uint64_t StallDetector::tick() noexcept {
+    timespec time{};
+    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    return check(Instant{static_cast<std::uint64_t>(time.tv_sec) * kSecond +
+                         static_cast<std::uint64_t>(time.tv_nsec)})
+        .next_after_ns;
 }
 
 }  // namespace galgo::runtime_uring

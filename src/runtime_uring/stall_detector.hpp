@@ -1,7 +1,8 @@
 // StallDetector: samples the stack of a shard that is inside one turn for too long. check() runs on
-// another thread (the log thread, every few milliseconds); it sends SIGURG to the shard's thread,
-// whose handler takes a backtrace into the shard's StallProbe, inside the turn. The loop reports it
-// when the turn is over. One detector a process, because the signal handler is the process's.
+// another thread (the log thread, whenever check() asks for it); it sends SIGURG to the shard's
+// thread, whose handler takes a backtrace into the shard's StallProbe, inside the turn. The loop
+// reports it when the turn is over. One detector a process, because the signal handler is the
+// process's.
 #pragma once
 
 #include <sys/types.h>
@@ -31,9 +32,16 @@ class StallDetector {
     /// On the shard's thread, after its loop.
     void unwatch();
 
-    /// Any one thread. `now` is CLOCK_MONOTONIC. Returns how many shards were signalled: at most
-    /// once a turn.
-    std::size_t check(Instant now);
+    struct Check {
+        std::size_t signalled = 0;  ///< shards; each at most once a turn
+        /// When to look again: as soon as a turn that runs now would be above the limit, at the
+        /// latest after the limit. So no turn stays unseen, and an idle process wakes seldom.
+        std::uint64_t next_after_ns = 0;
+    };
+    /// Any one thread. `now` is CLOCK_MONOTONIC.
+    Check check(Instant now) noexcept;
+    /// check() by the present time; returns next_after_ns.
+    std::uint64_t tick() noexcept;
 
  private:
     struct Watched {

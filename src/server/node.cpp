@@ -114,13 +114,19 @@ bool Node::open_data_directory() {
 
 bool Node::open_log() {
     const config::SystemConfig::Logging& logging = config_.system.logging;
+    stalls_ = std::make_unique<runtime_uring::StallDetector>();
     const std::string fault = observe::start_log(
         {.to_stdout = true,
          .directory = logging.file_enabled ? data_path_ + "/" + logging.path : "",
          .max_file_size = logging.max_file_size,
          .max_total_size = logging.max_total_size,
          .retention_ns = logging.retention_ns,
-         .check_interval_ns = logging.rotation_check_interval_ns});
+         .check_interval_ns = logging.rotation_check_interval_ns},
+        {.run =
+             [](void* stalls) noexcept {
+                 return static_cast<runtime_uring::StallDetector*>(stalls)->tick();
+             },
+         .context = stalls_.get()});
     if (!fault.empty()) {
         observe::log_warn("server", "no log file", {{"reason", fault}});
     }
@@ -261,7 +267,6 @@ void Node::start_threads() {
         .metadata_timestamp = replayed_timestamp_,
         .connections = {.frame_bytes_max = facts_.frame_bytes_max}});
     http_backend_ = std::make_unique<HTTPBackend>(*process_, shards_, registry_);
-    stalls_ = std::make_unique<runtime_uring::StallDetector>();
     threads_.emplace_back([this] {
         runtime_uring::name_this_thread("offload");
         setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);

@@ -83,7 +83,7 @@ class Node {
     std::unique_ptr<runtime::Loop> loop0_;             ///< replay runs on it before shard 0 does
     std::unique_ptr<shard::ShardMesh> mesh_;
     std::unique_ptr<runtime::OffloadQueue> offload_;
-    std::unique_ptr<runtime_uring::StallDetector> stalls_;
+    std::unique_ptr<runtime_uring::StallDetector> stalls_;  ///< the log thread asks it
     observe::Registry registry_;
     std::vector<std::unique_ptr<ShardObserver>> observers_;
 
