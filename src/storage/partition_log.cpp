@@ -16,6 +16,8 @@ namespace {
 
 /// Smaller batches are copied into a shared chunk, so that one message does not pin a page.
 constexpr std::size_t kPackBytesMax = 2 * kKiB;
+/// At most one line in so long tells that a partition refuses what may pass.
+constexpr std::uint64_t kPassingFenceLineNs = 60 * kSecond;
 
 bool is_full_disk(const Error& error) noexcept {
     return error.os_errno == ENOSPC || error.os_errno == EDQUOT;
@@ -206,9 +208,8 @@ void PartitionLog::commit(OpNumber op) {
 void PartitionLog::fence(const Error& error, const char* what) {
     const bool shortage = is_shortage(error);
     const bool passes = shortage || is_full_disk(error);
-    if (!fence_.has_value()) {
-        observe::log_error("storage", "partition takes no more appends",
-                           {{"directory", directory_}, {"what", what}, {"errno", error.os_errno}});
+    if (!fence_.has_value() || (fence_is_temporary_ && !passes)) {
+        tell_fence(error, what, passes);
     }
     // Clients repeat by themselves what was not accepted: right where it passes in moments.
     fence_ =
@@ -218,6 +219,27 @@ void PartitionLog::fence(const Error& error, const char* what) {
     fence_is_temporary_ = passes;
     fence_reason_ = what;
     fenced_at_ = context_.io.now();
+}
+
+/// What passes by itself (a full disk) is probed by appends, once a second; the log says so once a
+/// minute.
+void PartitionLog::tell_fence(const Error& error, const char* what, bool passes) {
+    const Instant now = context_.io.now();
+    if (passes && fence_told_at_ != Instant{0} && now < fence_told_at_.plus(kPassingFenceLineNs)) {
+        return;
+    }
+    fence_told_at_ = passes ? now : fence_told_at_;
+    fence_told_last_ = true;
+    observe::log_error("storage", "partition takes no more appends",
+                       {{"directory", directory_}, {"what", what}, {"errno", error.os_errno}});
+}
+
+/// After a write reached the segment: not before, because lifting the fence may be the probe.
+void PartitionLog::tell_recovery() {
+    if (fence_told_last_) {
+        fence_told_last_ = false;
+        observe::log_info("storage", "partition takes appends again", {{"directory", directory_}});
+    }
 }
 
 std::string PartitionLog::fence_text() const {
@@ -244,7 +266,6 @@ Task<bool> PartitionLog::try_unfence() {
         co_return false;
     }
     fence_.reset();
-    observe::log_info("storage", "partition takes appends again", {{"directory", directory_}});
     co_return true;
 }
 

@@ -267,6 +267,8 @@ class PartitionLog : public coro::Anchored {
     void fail_batch(std::uint64_t id);
     [[nodiscard]] TailBatch* find_tail(std::uint64_t id) noexcept;
     void fence(const Error& error, const char* what);
+    void tell_fence(const Error& error, const char* what, bool passes);
+    void tell_recovery();
     void release_records(std::uint64_t journal_sequence, std::uint32_t count);
     [[nodiscard]] SegmentTotals sum_segments() const noexcept;
     /// After a change of the list; a write adds its part itself.
@@ -372,6 +374,8 @@ class PartitionLog : public coro::Anchored {
     std::optional<Error> fence_;
     bool fence_is_temporary_ = false;
     Instant fenced_at_{0};
+    Instant fence_told_at_{0};      ///< last log line about one that passes; 0: none yet
+    bool fence_told_last_ = false;  ///< the log's last word is that appends are refused
     const char* fence_reason_ = "";
     RecoveryReport recovery_;
     bool recovery_complete_ = true;

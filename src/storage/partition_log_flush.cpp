@@ -102,6 +102,7 @@ Task<Status> PartitionLog::flush_once(std::uint64_t id) {
         fence(status.error(), "segment write failed");
         co_return std::unexpected(*fence_);
     }
+    tell_recovery();
     co_return status;
 }
 

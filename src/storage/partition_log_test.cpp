@@ -1,4 +1,11 @@
 // Examples and error branches of the partition log on the simulated disk.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "observe/log.hpp"
 #include "test_rig.hpp"
 
 namespace galgo::storage {
@@ -374,6 +381,45 @@ TEST(PartitionLog, RecoveryIsCompletedWhenThereIsRoom) {
         EXPECT_GE(rig.log->end_offset(), Offset{10});
         rig.stop();
     }
+}
+
+// Appends that go on against a full disk probe it once a second; the log file must not fill it too.
+TEST(PartitionLog, AFullDiskIsToldOnceAMinute) {
+    std::string directory = (std::filesystem::temp_directory_path() / "galgo-log-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+    ASSERT_EQ(observe::start_log({.to_stdout = false, .directory = directory}), "");
+    observe::log_info("test", "the full disk begins");
+    Rig rig(15);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1000, .error = ENOSPC});
+    std::uint64_t refused = 0;
+    for (int i = 0; i < 140; ++i) {
+        refused += rig.append_now(1, 100'000).has_value() ? 0U : 1U;
+        rig.world.run_for(kSecond / 2);
+    }
+    EXPECT_EQ(refused, 140U);
+    rig.node.disk->clear_faults();
+    rig.world.run_for(kSecond + kMillisecond);
+    EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
+    EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.stop();
+    observe::stop_log();
+    std::ifstream file(directory + "/" + std::string(observe::kLogFileName));
+    std::vector<std::string> told;  // since the beginning: other tests logged before
+    for (std::string line; std::getline(file, line);) {
+        if (line.find("the full disk begins") != std::string::npos) {
+            told.clear();
+        } else if (line.find("partition takes") != std::string::npos) {
+            told.push_back(line);
+        }
+    }
+    std::filesystem::remove_all(directory);
+    ASSERT_EQ(told.size(), 3U);  // at 0 s, at 60 s, and that it is over
+    EXPECT_NE(told[0].find("takes no more appends"), std::string::npos);
+    EXPECT_NE(told[1].find("takes no more appends"), std::string::npos);
+    EXPECT_NE(told[2].find("takes appends again"), std::string::npos);
 }
 
 TEST(PartitionLog, WriteErrorFencesForGoodAndReadsGoOn) {
