@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/ids.hpp"
+
 namespace galgo::observe {
 
 class Histogram {
@@ -74,5 +76,12 @@ class Histogram {
     std::atomic<std::uint64_t> max_{0};
     std::atomic<std::uint64_t> min_{UINT64_MAX};
 };
+
+/// How long something took, for code that also runs without metrics: `into` may be null.
+inline void record_time(Histogram* into, Instant began, Instant ended) noexcept {
+    if (into != nullptr) {
+        into->record(ended > began ? ended.value() - began.value() : 0);
+    }
+}
 
 }  // namespace galgo::observe

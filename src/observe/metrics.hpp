@@ -23,6 +23,8 @@ class Counter {
     void add(std::uint64_t count = 1) noexcept {
         value_.store(value_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
     }
+    /// For a count that is kept elsewhere: shows `total`, which never goes back.
+    void follow(std::uint64_t total) noexcept { value_.store(total, std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t value() const noexcept {
         return value_.load(std::memory_order_relaxed);
     }

@@ -105,7 +105,8 @@ TEST(Metrics, ExpositionIsTheGoldenText) {
     Gauge& streams = registry.gauge({.name = "streams", .help = "Streams.\nNow \\ here."});
     Counter& one = registry.counter({.name = "frame_drops_total", .help = "Frames dropped."},
                                     {{"shard", "1"}, {"reason", "a\"b\\c\nd"}});
-    zero.add(3);
+    zero.follow(1);
+    zero.follow(3);
     one.add();
     streams.set(-2);
     std::string text = "before\n";

@@ -1,6 +1,7 @@
 // The append path of a partition: admit, stamp, write, commit, confirm.
 #include "partitions/detail/append.hpp"
 #include "model/ids.hpp"
+#include "observe/histogram.hpp"
 #include "partitions/partition.hpp"
 #include "wire/batch.hpp"
 
@@ -9,6 +10,7 @@ namespace galgo::partitions {
 using coro::Task;
 
 Task<Result<Offset>> Partition::append(AppendRequest request) {
+    const Instant began = environment_.loop.io().now();
     Append append(environment_.storage.ready);
     GALGO_CO_TRY(driver_.admit(append, environment_.loop.wall_now()));
     const Offset base = next_offset_;
@@ -35,6 +37,7 @@ Task<Result<Offset>> Partition::append(AppendRequest request) {
         co_return std::unexpected(written.has_value() ? Error{.code = append.outcome()}
                                                       : written.error());
     }
+    observe::record_time(environment_.commit_times, began, environment_.loop.io().now());
     co_return base;
 }
 

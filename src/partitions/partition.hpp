@@ -26,6 +26,10 @@
 #include "runtime/loop.hpp"
 #include "storage/partition_log.hpp"
 
+namespace galgo::observe {
+class Histogram;
+}
+
 namespace galgo::partitions {
 
 /// What a topic's options mean for one partition.
@@ -62,6 +66,7 @@ struct PartitionEnvironment {
     bool validate_checksum = true;
     std::uint32_t consumer_offsets_max = 0;  ///< 0 = no bound
     std::uint8_t pipeline_max = 32;
+    observe::Histogram* commit_times = nullptr;  ///< of batches; null = not recorded
 };
 
 class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {

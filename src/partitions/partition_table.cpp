@@ -39,9 +39,11 @@ PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
                    .root = options_.data_path,
                    .validate_checksum = options_.validate_checksum,
                    .consumer_offsets_max = options_.consumer_offsets_max,
-                   .pipeline_max = options_.pipeline_max},
+                   .pipeline_max = options_.pipeline_max,
+                   .commit_times = options_.commit_times},
       changed_(loop.ready()),
       scope_(loop.ready()) {
+    storage_.sync_times = options_.segment_sync_times;
     journal.set_pressure_hook(
         [](void* context, std::uint64_t) noexcept {
             static_cast<PartitionTable*>(context)->relieve_pressure();

@@ -51,6 +51,9 @@ struct TableOptions {
     std::uint8_t pipeline_max = 32;
     /// What the journals of earlier runs know; used until end_recovery(), and outlives it.
     const storage::JournalReplay* replay = nullptr;
+    // Of this shard; null = not recorded.
+    observe::Histogram* commit_times = nullptr;
+    observe::Histogram* segment_sync_times = nullptr;
 };
 
 class PartitionTable : public coro::Anchored {

@@ -55,11 +55,9 @@ void HTTPBackend::refresh() {
                               const observe::Labels& labels = {}) {
         registry_.gauge({name, help}, labels).set(as_gauge(value));
     };
-    // Counted elsewhere: what is shown follows the source.
     const auto counter = [this](const char* name, const char* help, std::uint64_t value,
                                 const observe::Labels& labels = {}) {
-        observe::Counter& shown = registry_.counter({name, help}, labels);
-        shown.add(value - shown.value());
+        registry_.counter({name, help}, labels).follow(value);
     };
     gauge("galgo_streams", "Streams.", totals.stream_count);
     gauge("galgo_topics", "Topics.", totals.topic_count);

@@ -166,11 +166,7 @@ bool Node::open_rings() {
         observe::log_warn("server", "the lock file cannot be held by the ring",
                           {{"error", to_string(held.error())}});
     }
-    for (std::size_t i = 0; i < cpus_.size(); ++i) {
-        observers_.push_back(std::make_unique<ShardObserver>(registry_.histogram(
-            {"galgo_loop_turn_seconds", "Time of one turn of a shard's loop."},
-            observe::HistogramUnit::kNanoseconds, {{"shard", std::to_string(i)}})));
-    }
+    make_histograms();
     loop0_ = std::make_unique<runtime::Loop>(*io_, loop_options(ShardIndex{0}));
     pool_ = std::make_unique<memory::BufferPool>(memory::PoolOptions{
         .budget_bytes = config_.system.memory_pool.size,
@@ -183,6 +179,33 @@ bool Node::open_rings() {
         static_cast<std::uint16_t>(cpus_.size()), kOffloadJobsMax,
         [rings = rings_.get()](ShardIndex shard) { rings->wake(shard); });
     return true;
+}
+
+/// Before the shards, so that recording needs no look-up.
+void Node::make_histograms() {
+    const auto histogram = [this](const char* name, const char* help, observe::Labels labels) {
+        return &registry_.histogram({name, help}, observe::HistogramUnit::kNanoseconds, labels);
+    };
+    const char* commit = "galgo_commit_seconds";
+    const char* commit_help =
+        "From the admission of a batch (partition) or change (metadata) to the moment it is "
+        "committed and visible.";
+    const char* sync = "galgo_sync_seconds";
+    const char* sync_help = "Time of one fdatasync; what waited for it shared it.";
+    for (std::size_t i = 0; i < cpus_.size(); ++i) {
+        const std::string shard = std::to_string(i);
+        observers_.push_back(std::make_unique<ShardObserver>(*histogram(
+            "galgo_loop_turn_seconds", "Time of one turn of a shard's loop.", {{"shard", shard}})));
+        times_.push_back(
+            {.partition_commit =
+                 histogram(commit, commit_help, {{"log", "partition"}, {"shard", shard}}),
+             .metadata_commit =
+                 i == 0 ? histogram(commit, commit_help, {{"log", "metadata"}, {"shard", shard}})
+                        : nullptr,
+             .journal_sync = histogram(sync, sync_help, {{"file", "journal"}, {"shard", shard}}),
+             .segment_sync = histogram(sync, sync_help, {{"file", "segment"}, {"shard", shard}})});
+    }
+    metadata_sync_ = histogram(sync, sync_help, {{"file", "metadata_log"}, {"shard", "0"}});
 }
 
 /// Metadata WAL and shard journals, before any shard runs.
@@ -219,6 +242,7 @@ bool Node::replay() {
         return refuse(wal.error().text);
     }
     wal_ = *std::move(wal);
+    wal_->measure_syncs(*metadata_sync_);
     Result<storage::JournalReplay> journals =
         run_alone<Result<storage::JournalReplay>>([this]() -> Task<Result<storage::JournalReplay>> {
             return storage::replay_journals(*io_, data_path_ + "/state");
@@ -265,7 +289,8 @@ void Node::start_threads() {
         .metadata_pipeline_max = static_cast<std::uint8_t>(config_.metadata.prepare_queue_depth),
         .metadata_head = replayed_op_,
         .metadata_timestamp = replayed_timestamp_,
-        .connections = {.frame_bytes_max = facts_.frame_bytes_max}});
+        .connections = {.frame_bytes_max = facts_.frame_bytes_max},
+        .times = times_});
     http_backend_ = std::make_unique<HTTPBackend>(*process_, shards_, registry_);
     threads_.emplace_back([this] {
         runtime_uring::name_this_thread("offload");

@@ -50,6 +50,7 @@ class Node {
     [[nodiscard]] bool open_log();
     [[nodiscard]] bool open_rings();
     [[nodiscard]] bool replay();
+    void make_histograms();
     [[nodiscard]] runtime::LoopOptions loop_options(ShardIndex shard) const;
     template <class T>
     T run_alone(UniqueFunction<coro::Task<T>()> start);
@@ -86,6 +87,8 @@ class Node {
     std::unique_ptr<runtime_uring::StallDetector> stalls_;  ///< the log thread asks it
     observe::Registry registry_;
     std::vector<std::unique_ptr<ShardObserver>> observers_;
+    std::vector<shard::ShardTimes> times_;
+    observe::Histogram* metadata_sync_ = nullptr;
 
     metadata::PartitionStatsRegistry stats_registry_;
     std::unique_ptr<storage::Wal> wal_;

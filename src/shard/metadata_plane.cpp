@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "wire/prepare.hpp"
 #include "wire/replies.hpp"
@@ -142,6 +143,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     if (fenced_) {
         co_return ErrorCode::kTransientNotCommitted;
     }
+    const Instant began = loop_.io().now();
     if (const Status taken = driver_.admit(in_flight, loop_.wall_now()); !taken.has_value()) {
         co_return taken.error().code;
     }
@@ -177,6 +179,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     });
     co_await in_flight.settled();
     if (in_flight.outcome() == ErrorCode::kOk) {
+        observe::record_time(options_.commit_times, began, loop_.io().now());
         co_return ErrorCode::kOk;
     }
     if (!written.has_value() && !fenced_) {

@@ -28,6 +28,10 @@
 #include "shard/metadata_store.hpp"
 #include "storage/wal.hpp"
 
+namespace galgo::observe {
+class Histogram;
+}
+
 namespace galgo::shard {
 
 class MetadataPlane : public coro::Anchored {
@@ -40,6 +44,8 @@ class MetadataPlane : public coro::Anchored {
         OpNumber head;             ///< last entry of the log
         Timestamp last_timestamp;  ///< its stamp
         OnChanges on_changes;
+        observe::Histogram* commit_times =
+            nullptr;  ///< admission to published; null = not recorded
     };
 
     /// `pair` holds the state that the WAL replayed to; `wal` is open behind its last entry.

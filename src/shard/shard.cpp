@@ -17,11 +17,16 @@ constexpr std::uint64_t kHousekeepingNs = kSecond;
 /// Files, or pieces of 32 MiB of large ones, deleted at a time.
 constexpr std::size_t kTrashStepsMax = 256;
 
+ShardTimes times_of(const Process& process, ShardIndex self) {
+    return self.value() < process.times.size() ? process.times[self.value()] : ShardTimes{};
+}
+
 storage::JournalOptions journal_options(const Process& process, ShardIndex self) {
     return {.directory = process.data_path + "/state",
             .shard = self,
             .epoch = process.replay->next_epoch(),
-            .first_sequence = process.replay->next_sequence()};
+            .first_sequence = process.replay->next_sequence(),
+            .sync_times = times_of(process, self).journal_sync};
 }
 
 }  // namespace
@@ -39,7 +44,9 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
               .validate_checksum = process.validate_checksum,
               .consumer_offsets_max = process.consumer_offsets_max,
               .pipeline_max = process.partition_pipeline_max,
-              .replay = process.replay}),
+              .replay = process.replay,
+              .commit_times = times_of(process, self).partition_commit,
+              .segment_sync_times = times_of(process, self).segment_sync}),
       owner_(table_, MetadataReader(process.metadata, self)),
       plane_(wal == nullptr ? nullptr
                             : std::make_unique<MetadataPlane>(
@@ -51,7 +58,8 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
                                       .on_changes =
                                           [this](const std::vector<metadata::Change>& changes) {
                                               on_changes(changes);
-                                          }})),
+                                          },
+                                      .commit_times = times_of(process, self).metadata_commit})),
       router_(process.mesh, self, slots_, owner_, plane_.get()),
       services_{.loop = loop_,
                 .metadata = MetadataReader(process.metadata, self),

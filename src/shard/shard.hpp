@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "coro/scope.hpp"
 #include "coro/sync.hpp"
@@ -28,7 +29,19 @@
 #include "storage/shard_journal.hpp"
 #include "storage/trash.hpp"
 
+namespace galgo::observe {
+class Histogram;
+}
+
 namespace galgo::shard {
+
+/// Where one shard records how long things take, and nobody else; null = not recorded.
+struct ShardTimes {
+    observe::Histogram* partition_commit = nullptr;
+    observe::Histogram* metadata_commit = nullptr;
+    observe::Histogram* journal_sync = nullptr;
+    observe::Histogram* segment_sync = nullptr;
+};
 
 /// What all shards of the process share. Outlives them.
 struct Process {
@@ -48,6 +61,7 @@ struct Process {
     OpNumber metadata_head;        ///< last entry of the metadata log
     Timestamp metadata_timestamp;  ///< its stamp
     net::ConnectionOptions connections;
+    std::vector<ShardTimes> times{};  ///< one a shard, or none
 };
 
 class Shard : public coro::Anchored {

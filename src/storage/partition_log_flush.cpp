@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/partition_log.hpp"
@@ -275,7 +276,9 @@ Task<Status> PartitionLog::sync_files() {
         }
     }
     if (active) {
+        const Instant began = context_.io.now();
         GALGO_CO_TRY(co_await runtime::sync(context_.io, active.handle()));
+        observe::record_time(context_.sync_times, began, context_.io.now());
         if (writer_.log && writer_.start == active_start) {
             (void)co_await write_index(writer_, active_bytes);
         }

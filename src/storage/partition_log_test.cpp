@@ -220,6 +220,17 @@ TEST(PartitionLog, BulkGoesStraightToTheSegment) {
 }
 
 // P31: one batch larger than the segment.
+TEST(PartitionLog, SyncsOfTheSegmentAreMeasured) {
+    Rig rig(16, {.persisted = true});
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    EXPECT_EQ(rig.segment_sync_times.count(), 0U);  // the journal's
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    EXPECT_EQ(rig.segment_sync_times.count(), 1U);
+    EXPECT_GT(rig.segment_sync_times.sum(), 0U);
+    rig.stop();
+}
+
 TEST(PartitionLog, SegmentMayPassItsSizeByOneBatch) {
     Rig rig(9, {.segment_size = 100'000});
     rig.start();

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "observe/histogram.hpp"
 #include "observe/log.hpp"
 
 namespace galgo::storage {
@@ -264,6 +265,7 @@ void ShardJournal::start_sync() noexcept {
         syncing_.push_back(awaiting_sync_.pop_front());
     }
     sync_in_flight_ = true;
+    sync_began_ = io_.now();
     io_.sync(sync_operation_, files_[sync_slot_].handle);
 }
 
@@ -272,6 +274,7 @@ void ShardJournal::on_sync(std::int32_t result) noexcept {
     File& file = files_[sync_slot_];
     if (result >= 0) {
         ++stats_.sync_count;
+        observe::record_time(options_.sync_times, sync_began_, io_.now());
         while (!syncing_.empty()) {
             complete(syncing_.pop_front(), {});
         }

@@ -33,6 +33,10 @@
 #include "runtime/io.hpp"
 #include "storage/journal_format.hpp"
 
+namespace galgo::observe {
+class Histogram;
+}
+
 namespace galgo::storage {
 
 struct JournalOptions {
@@ -42,7 +46,8 @@ struct JournalOptions {
     std::uint64_t first_sequence =
         1;  ///< JournalReplay::next_sequence(): above every name in the directory
     std::uint64_t file_bytes = kJournalFileBytesDefault;
-    std::uint32_t files_max = 16;  ///< 3..=64
+    std::uint32_t files_max = 16;              ///< 3..=64
+    observe::Histogram* sync_times = nullptr;  ///< of this shard; null = not recorded
 };
 
 /// One record on its way. Owned by the caller (the awaiter of append(), or a member of a
@@ -197,6 +202,7 @@ class ShardJournal : public coro::Anchored {
     Operation write_operation_;
     Operation sync_operation_;
     std::uint32_t sync_slot_ = kNone;
+    Instant sync_began_{0};
 
     bool maintaining_ = false;
     bool draining_ = false;

@@ -74,7 +74,8 @@ struct JournalRig {
                                                                 .epoch = epoch,
                                                                 .first_sequence = sequence,
                                                                 .file_bytes = 128 * kKiB,
-                                                                .files_max = files_max});
+                                                                .files_max = files_max,
+                                                                .sync_times = &sync_times});
         node.loop->add_turn_end([this] { journal->end_of_turn(); });
         opened = world.run(node, journal->open());
     }
@@ -117,6 +118,7 @@ struct JournalRig {
     runtime_sim::Node& node;
     memory::BufferPool pool;
     std::unique_ptr<ShardJournal> journal;
+    observe::Histogram sync_times;
     Status opened;
 };
 
@@ -133,6 +135,8 @@ TEST(ShardJournal, WritesATurnAtOnceAndSharesTheSync) {
     const JournalStats stats = rig.journal->stats();
     EXPECT_EQ(stats.write_count, 1U);
     EXPECT_EQ(stats.sync_count, 1U);
+    EXPECT_EQ(rig.sync_times.count(), 1U);
+    EXPECT_GT(rig.sync_times.sum(), 0U);
     EXPECT_EQ(stats.live_record_count, 3U);
     EXPECT_EQ(stats.written_bytes, 3 * (128U + 300U));
     const JournalReplay replay = rig.replay();

@@ -20,6 +20,10 @@
 #include "storage/shard_journal.hpp"
 #include "storage/trash.hpp"
 
+namespace galgo::observe {
+class Histogram;
+}
+
 namespace galgo::storage {
 
 /// Most buffers of one vectored write.
@@ -50,6 +54,7 @@ class StorageContext {
     /// and both are set free by the same pressure.
     memory::ChunkPacker packer;
     Trash& trash;
+    observe::Histogram* sync_times = nullptr;  ///< of segment files; null = not recorded
 
     [[nodiscard]] std::uint64_t next_log_number() noexcept { return ++log_number_; }
 

@@ -12,6 +12,7 @@
 
 #include "coro/scope.hpp"
 #include "memory/buffer_pool.hpp"
+#include "observe/histogram.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
 #include "storage/journal_replay.hpp"
@@ -209,6 +210,7 @@ struct Rig {
         (void)co_await rig.journal->open();
         rig.context = std::make_unique<StorageContext>(io, rig.node.queue(), rig.pool, *rig.journal,
                                                        rig.trash, 8);
+        rig.context->sync_times = &rig.segment_sync_times;
         rig.scope = std::make_unique<coro::Scope>(rig.node.queue());
         GALGO_CO_TRY_ASSIGN(
             rig.log, co_await PartitionLog::open(*rig.context, "/data", kTestLogDirectory, kTestKey,
@@ -267,6 +269,7 @@ struct Rig {
     std::unique_ptr<StorageContext> context;
     std::unique_ptr<coro::Scope> scope;
     std::unique_ptr<PartitionLog> log;
+    observe::Histogram segment_sync_times;
     bool relieving = false;
 
     std::uint64_t clock_us = 1'000'000;

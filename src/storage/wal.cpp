@@ -6,6 +6,7 @@
 #include <format>
 
 #include "base/units.hpp"
+#include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 
@@ -286,6 +287,7 @@ Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
         }
         co_return written;
     }
+    const Instant sync_began = io_.now();
     const Status synced = co_await runtime::sync(io_, file_);
     if (!synced.has_value()) {
         // What was written may or may not be there after a restart; a later sync would not tell.
@@ -297,6 +299,7 @@ Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
     }
     size_bytes_ += group.size();
     ++sync_count_;
+    observe::record_time(sync_times_, sync_began, io_.now());
     co_await reserve();
     co_return Status{};
 }

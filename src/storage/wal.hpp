@@ -31,6 +31,10 @@
 #include "runtime/io.hpp"
 #include "wire/prepare.hpp"
 
+namespace galgo::observe {
+class Histogram;
+}
+
 namespace galgo::storage {
 
 /// An entry above that is damage.
@@ -60,6 +64,8 @@ class Wal : public coro::Anchored {
     /// Replaces the whole content (entries back to back) at once: what a snapshot covers is left
     /// out. Nothing may be appended meanwhile.
     coro::Task<Status> replace(std::vector<std::byte> entries);
+    /// Records the time of every group's sync from now on. `into` outlives the log.
+    void measure_syncs(observe::Histogram& into) noexcept { sync_times_ = &into; }
     /// Waits for what is queued and closes the file.
     coro::Task<void> close();
 
@@ -88,6 +94,7 @@ class Wal : public coro::Anchored {
     std::uint64_t size_bytes_ = 0;
     std::uint64_t reserved_end_ = 0;  ///< the file's blocks reach so far; never below size_bytes_
     std::uint64_t sync_count_ = 0;
+    observe::Histogram* sync_times_ = nullptr;
     std::uint64_t cut_bytes_ = 0;
     bool committing_ = false;
     std::optional<Error> poisoned_;

@@ -1,6 +1,7 @@
 // The metadata log on the simulated disk.
 #include <gtest/gtest.h>
 
+#include "observe/histogram.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
 #include "storage/wal.hpp"
@@ -80,8 +81,10 @@ TEST(Wal, SurvivesPowerLossOnceAcknowledged) {
 }
 
 TEST(Wal, CommitsAGroupWithOneSync) {
+    observe::Histogram sync_times;
     WalRig rig(2);
     ASSERT_EQ(rig.open(), "");
+    rig.wal->measure_syncs(sync_times);
     const auto many = [](Wal& wal) -> Task<bool> {
         auto [a, b, c] =
             co_await coro::all(WalRig::append_one(wal, 1, 10), WalRig::append_one(wal, 2, 0),
@@ -90,6 +93,8 @@ TEST(Wal, CommitsAGroupWithOneSync) {
     };
     EXPECT_TRUE(rig.world.run(rig.node, many(*rig.wal)));
     EXPECT_EQ(rig.wal->sync_count(), 1U);
+    EXPECT_EQ(sync_times.count(), 1U);
+    EXPECT_GT(sync_times.sum(), 0U);
     EXPECT_EQ(rig.wal->size_bytes(), 3 * 256U + 1010U);
 }
 
