@@ -38,6 +38,7 @@ struct MeshOptions {
 /// Counters of one ordered pair; any thread may read.
 struct MeshPairStats {
     std::uint64_t sent = 0;         ///< requests and posts pushed
+    std::uint64_t answered = 0;     ///< replies to them that the sender took
     std::uint64_t full = 0;         ///< refused because the lane or the reply reservation was full
     std::size_t request_depth = 0;  ///< requests in the lane now
     std::size_t reply_depth = 0;    ///< replies to them in the lane back now
@@ -71,6 +72,7 @@ class Mesh {
     [[nodiscard]] MeshPairStats stats(ShardIndex from, ShardIndex to) const noexcept {
         const Pair& there = pair(from, to);
         return {.sent = there.sent.load(std::memory_order_relaxed),
+                .answered = there.answered.load(std::memory_order_relaxed),
                 .full = there.full.load(std::memory_order_relaxed),
                 .request_depth = there.requests.size(),
                 .reply_depth = there.replies.size()};
@@ -133,6 +135,7 @@ class Mesh {
                 Pair& out = mesh_.pair(self_, peer);
                 for (std::size_t k = 0; k < share && !out.replies.empty(); ++k, ++taken) {
                     --out.awaited;
+                    count(out.answered);
                     on_reply(peer, out.replies.pop());
                 }
                 Pair& in = mesh_.pair(peer, self_);
@@ -224,6 +227,7 @@ class Mesh {
         // The sending shard's:
         std::size_t awaited = 0;  // requests sent whose reply was not drained
         std::atomic<std::uint64_t> sent{0};
+        std::atomic<std::uint64_t> answered{0};
         std::atomic<std::uint64_t> full{0};
     };
 

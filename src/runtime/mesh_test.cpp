@@ -69,6 +69,8 @@ TEST(Mesh, RequestsAndRepliesArriveInOrder) {
     EXPECT_EQ(answers, (std::vector<std::uint64_t>{10, 20}));
     EXPECT_EQ(a.awaited(kB), 0u);
     EXPECT_EQ(mesh.stats(kA, kB).sent, 3u);
+    EXPECT_EQ(mesh.stats(kA, kB).answered, 2u);
+    EXPECT_EQ(mesh.stats(kB, kA).answered, 0u);
 }
 
 TEST(Mesh, AFullLaneAndAFullReservationAreRefusedAndCounted) {

@@ -86,6 +86,8 @@ void HTTPBackend::refresh() {
                                          {"to", std::to_string(to)}};
             counter("galgo_mesh_requests_total", "Messages from one shard to another.", pair.sent,
                     labels);
+            counter("galgo_mesh_replies_total", "Replies to them that came back.", pair.answered,
+                    labels);
             counter("galgo_mesh_refused_total", "Messages refused because a lane was full.",
                     pair.full, labels);
             gauge("galgo_mesh_request_depth", "Messages waiting in a lane.", pair.request_depth,
@@ -108,6 +110,7 @@ void HTTPBackend::refresh() {
         const auto value = [](const std::atomic<std::uint64_t>& counter) {
             return counter.load(std::memory_order_relaxed);
         };
+        gauge("galgo_connections", "Open connections of a shard.", value(connections.open), labels);
         counter("galgo_connections_accepted_total", "Connections taken over by a shard.",
                 value(connections.accepted), labels);
         counter("galgo_frames_received_total", "Request frames.", value(connections.frames_in),
