@@ -21,13 +21,14 @@ std::int64_t as_gauge(std::uint64_t value) noexcept {
 
 }  // namespace
 
-HTTPBackend::HTTPBackend(shard::Process& process,
+HTTPBackend::HTTPBackend(shard::Process& process, runtime::IoBackend& io,
                          const std::vector<std::atomic<shard::Shard*>>& shards,
                          observe::Registry& registry)
-    : process_(process), shards_(shards), registry_(registry) {}
+    : process_(process), io_(io), shards_(shards), registry_(registry) {}
 
 std::vector<std::string> HTTPBackend::health_faults() {
     std::vector<std::string> faults;
+    const std::uint64_t now = io_.now().value();
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         shard::Shard* shard = shards_[i].load(std::memory_order_acquire);
         if (shard == nullptr) {
@@ -36,7 +37,6 @@ std::vector<std::string> HTTPBackend::health_faults() {
         }
         const std::uint64_t since =
             shard->loop().stall_probe().running_since_ns.load(std::memory_order_relaxed);
-        const std::uint64_t now = shard->loop().io().now().value();
         if (since != 0 && now > since && now - since > kStuckTurnNs) {
             faults.push_back(
                 std::format("shard {} made no turn for {} s", i, (now - since) / kSecond));

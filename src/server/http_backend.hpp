@@ -9,14 +9,16 @@
 
 #include "http/http_server.hpp"
 #include "observe/metrics.hpp"
+#include "runtime/io.hpp"
 #include "shard/shard.hpp"
 
 namespace galgo::server {
 
 class HTTPBackend final : public http::Backend {
  public:
-    HTTPBackend(shard::Process& process, const std::vector<std::atomic<shard::Shard*>>& shards,
-                observe::Registry& registry);
+    /// `io` is shard 0's.
+    HTTPBackend(shard::Process& process, runtime::IoBackend& io,
+                const std::vector<std::atomic<shard::Shard*>>& shards, observe::Registry& registry);
 
     /// Reasons why this node should get no traffic: fenced partitions or metadata, a shard without
     /// a turn for 2 s. Empty = healthy.
@@ -27,6 +29,7 @@ class HTTPBackend final : public http::Backend {
     void refresh();
 
     shard::Process& process_;
+    runtime::IoBackend& io_;
     const std::vector<std::atomic<shard::Shard*>>& shards_;
     observe::Registry& registry_;
 };

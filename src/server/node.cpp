@@ -291,7 +291,7 @@ void Node::start_threads() {
         .metadata_timestamp = replayed_timestamp_,
         .connections = {.frame_bytes_max = facts_.frame_bytes_max},
         .times = times_});
-    http_backend_ = std::make_unique<HTTPBackend>(*process_, shards_, registry_);
+    http_backend_ = std::make_unique<HTTPBackend>(*process_, *io_, shards_, registry_);
     threads_.emplace_back([this] {
         runtime_uring::name_this_thread("offload");
         setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);

@@ -193,11 +193,19 @@ Task<bool> Node::open_listeners() {
         config_.tcp.address = format_address(tcp_->address());
     }
     if (config_.http.enabled) {
+        const config::HTTPConfig::CORS& cors = config_.http.cors;
         http_ = std::make_unique<http::HttpServer>(
             loop, *http_backend_,
             http::HttpOptions{.body_bytes_max = config_.http.max_request_size,
                               .metrics_enabled = config_.http.metrics_enabled,
-                              .metrics_endpoint = config_.http.metrics_endpoint});
+                              .metrics_endpoint = config_.http.metrics_endpoint,
+                              .cors = {.enabled = cors.enabled,
+                                       .allowed_methods = cors.allowed_methods,
+                                       .allowed_origins = cors.allowed_origins,
+                                       .allowed_headers = cors.allowed_headers,
+                                       .exposed_headers = cors.exposed_headers,
+                                       .allow_credentials = cors.allow_credentials,
+                                       .allow_private_network = cors.allow_private_network}});
         const Status bound = co_await http_->listen(parse_address(config_.http.address));
         if (!bound.has_value()) {
             co_return refuse(std::format("http.address = \"{}\" cannot be listened on: {}",
