@@ -15,8 +15,10 @@ Status probe() {
 std::string explain_setup_failure(std::int32_t os_errno) {
     switch (os_errno) {
         case ENOSYS:
-            return "io_uring is missing from this kernel: Linux 6.1 or newer is needed "
-                   "(inside gVisor or an old container host it is missing as well)";
+            return "io_uring is missing here: Linux 6.1 or newer is needed; in a container it may "
+                   "be the seccomp filter that hides it (allow io_uring_setup, io_uring_enter and "
+                   "io_uring_register, or run with --security-opt seccomp=unconfined), or a "
+                   "sandbox without it such as gVisor";
         case EPERM:
         case EACCES:
             return "io_uring is forbidden here: if this is a container, its seccomp filter blocks "

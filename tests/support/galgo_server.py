@@ -1,5 +1,6 @@
 """The real server binary as a child process: start, address, kill, stop. Loopback only."""
 
+import http.client
 import os
 import re
 import signal
@@ -63,7 +64,7 @@ class Server:
 
     def wait_ready(self, timeout=60.0):
         while True:
-            self.address = self._bound_address(self._config())
+            self.address = self._bound_address("tcp")
             if self.address:
                 return time.monotonic() - self.began
             if self.process.poll() is not None:
@@ -75,14 +76,31 @@ class Server:
     def _config(self):
         return self.path / "runtime" / "current_config.toml"
 
-    @staticmethod
-    def _bound_address(config):
+    def _bound_address(self, section):
         try:
-            text = config.read_text()
+            text = self._config().read_text()
         except OSError:
             return None
-        found = re.search(r'^\[tcp\]\n(?:(?!\[).*\n)*?address *= *"([^"]+)"', text, re.MULTILINE)
+        found = re.search(rf'^\[{section}\]\n(?:(?!\[).*\n)*?address *= *"([^"]+)"', text, re.MULTILINE)
         return found.group(1) if found and not found.group(1).endswith(":0") else None
+
+    def http(self, path, method="GET", **headers):
+        """Status, headers and text of one request to the HTTP listener."""
+        connection = http.client.HTTPConnection(self._bound_address("http"), timeout=30)
+        try:
+            connection.request(method, path, headers=headers)
+            response = connection.getresponse()
+            return response.status, response.headers, response.read().decode()
+        finally:
+            connection.close()
+
+    def metrics(self):
+        """{'name{label="x"}': value} of everything that /metrics shows."""
+        status, _, text = self.http("/metrics")
+        if status != 200:
+            raise ServerFailure(f"/metrics answers {status}")
+        rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in rows}
 
     def alive(self):
         return self.process is not None and self.process.poll() is None

@@ -1,0 +1,396 @@
+#!/usr/bin/env python3
+"""What the whole server promises about itself, black box: how it refuses, what it shows, what it costs.
+
+    tests/blackbox/node_test.py --server BIN [--work DIR] [CASE...]
+
+Exit status: 0 fine, 1 usage, 100 the server crashed or did not start, 102 a wrong answer.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+sys.dont_write_bytecode = True
+
+from galgo_client import Client, ServerError, build_batch, shard_of_partition  # noqa: E402
+from galgo_server import Server, ServerFailure  # noqa: E402
+
+ORIGIN = 1_700_000_000_000_000
+SHARDS = 2
+CASES = []
+
+
+class Wrong(Exception):
+    pass
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def expect(condition, text):
+    if not condition:
+        raise Wrong(text)
+
+
+@contextlib.contextmanager
+def running(ctx, **more):
+    """A server of its own; at the end it must stop as asked, without a sanitizer report."""
+    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=SHARDS, **more)
+    ctx.servers.append(server)
+    server.start()
+    yield server
+    server.stop()
+    report = server.sanitizer_report()
+    if report:
+        raise ServerFailure("sanitizer report:\n" + report)
+
+
+def grown(before, after, name):
+    return after.get(name, 0) - before.get(name, 0)
+
+
+# ---- io_uring is not there -----------------------------------------------------------------------
+
+
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+
+
+class Program(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint16), ("code", ctypes.POINTER(Instruction))]
+
+
+def filter_answering(number):
+    """For preexec_fn: from now on io_uring_setup fails with that errno, as under a container's filter."""
+    io_uring_setup, no_new_privs, set_seccomp, filter_mode = 425, 38, 22, 2
+    code = (Instruction * 4)(
+        Instruction(0x20, 0, 0, 0),  # A = number of the system call
+        Instruction(0x15, 0, 1, io_uring_setup),
+        Instruction(0x06, 0, 0, 0x00050000 | number),  # return errno
+        Instruction(0x06, 0, 0, 0x7FFF0000),  # allow
+    )
+    program = Program(len(code), code)
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def install():
+        if libc.prctl(no_new_privs, 1, 0, 0, 0) != 0 or libc.prctl(set_seccomp, filter_mode, ctypes.byref(program)) != 0:
+            os._exit(90)
+
+    return install
+
+
+@case
+def io_uring_denied(ctx):
+    """Refuses at once, with one line that names io_uring, the reason and the switch."""
+    wanted = {
+        errno.EPERM: ("io_uring", "forbidden", "seccomp=unconfined", "io_uring_setup", "kernel.io_uring_disabled=0"),
+        errno.ENOSYS: ("io_uring", "missing", "Linux 6.1", "seccomp=unconfined", "io_uring_setup"),
+    }
+    for number, words in wanted.items():
+        name = errno.errorcode[number]
+        server = Server(ctx.server, ctx.work / f"denied-{name}", shards=SHARDS)
+        began = time.monotonic()
+        ended = subprocess.run(
+            [server.binary, "--with-default-root-credentials"],
+            env=server.environment,
+            cwd=ctx.work,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            text=True,
+            check=False,
+            preexec_fn=filter_answering(number),
+        )
+        took = time.monotonic() - began
+        expect(ended.returncode != 90, f"{name}: the filter cannot be installed")
+        expect(ended.returncode == 1, f"{name}: status {ended.returncode}: {ended.stderr[-500:]}")
+        expect(took < 5, f"{name}: took {took:.1f} s")
+        lines = ended.stderr.strip().splitlines()
+        expect(len(lines) == 1, f"{name}: {len(lines)} lines on stderr: {ended.stderr[-500:]}")
+        missing = [word for word in words if word not in lines[0]]
+        expect(not missing, f"{name}: {missing} not in: {lines[0]}")
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+
+
+class Times:
+    """One histogram between two looks at /metrics."""
+
+    def __init__(self, before, after, family, **labels):
+        text = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
+        self.name = f"{family}{{{text}}}"
+        expect(f"{family}_count{{{text}}}" in after, f"no {self.name}")
+        self.count = grown(before, after, f"{family}_count{{{text}}}")
+        self.sum = grown(before, after, f"{family}_sum{{{text}}}")
+        start = f"{family}_bucket{{{text},le="
+        buckets = [value for name, value in after.items() if name.startswith(start)]
+        expect(len(buckets) > 5 and buckets == sorted(buckets), f"{self.name}: buckets {buckets}")
+        expect(buckets[-1] == after[f"{family}_count{{{text}}}"], f"{self.name}: +Inf is not the count")
+
+    def check(self, least, most, seconds):
+        expect(least <= self.count <= most, f"{self.name}: {self.count} records, not {least}..{most}")
+        if self.count:
+            expect(0 < self.sum <= seconds, f"{self.name}: {self.sum} s in {seconds} s")
+        else:
+            expect(self.sum == 0, f"{self.name}: {self.sum} s without a record")
+
+
+@case
+def commit_and_sync_times(ctx):
+    """Each send is one record of its owner's commit times; syncs are those that `persisted` needs."""
+    with running(ctx) as server, Client(server.address).login() as client:
+        stream = client.create_stream("times")
+        topics = {
+            durability: client.create_topic(stream, durability, 1, durability=durability)
+            for durability in ("persisted", "replicated")
+        }
+
+        def measured(work):
+            before, began = server.metrics(), time.monotonic()
+            work()
+            seconds = time.monotonic() - began
+            return before, server.metrics(), seconds
+
+        def sends(durability, batch, count):
+            owner = shard_of_partition(stream, topics[durability], 0, SHARDS)
+            before, after, seconds = measured(
+                lambda: [client.send(stream, topics[durability], 0, batch) for _ in range(count)]
+            )
+            commit = Times(before, after, "galgo_commit_seconds", log="partition", shard=owner)
+            commit.check(count, count, seconds)
+            other = Times(before, after, "galgo_commit_seconds", log="partition", shard=1 - owner)
+            other.check(0, 0, seconds)
+            journal, segment = (
+                Times(before, after, "galgo_sync_seconds", file=file, shard=owner) for file in ("journal", "segment")
+            )
+            return commit, journal, segment, seconds
+
+        commit, journal, segment, seconds = sends("persisted", build_batch([b"x" * 200], ORIGIN), 20)
+        journal.check(20, 20, commit.sum)  # one after the other, each inside its commit
+        segment.check(0, 0, seconds)
+        commit, journal, segment, seconds = sends("persisted", build_batch([bytes(100_000)], ORIGIN), 5)
+        journal.check(5, 5, commit.sum)  # their names
+        segment.check(5, 6, commit.sum)
+        _, journal, _, seconds = sends("replicated", build_batch([b"x" * 200], ORIGIN), 20)
+        journal.check(0, 0, seconds)
+
+        before, after, seconds = measured(lambda: [client.create_stream(f"s{number}") for number in range(5)])
+        commit = Times(before, after, "galgo_commit_seconds", log="metadata", shard=0)
+        commit.check(5, 5, seconds)
+        Times(before, after, "galgo_sync_seconds", file="metadata_log", shard=0).check(5, 5, commit.sum)
+
+
+@case
+def counters_never_go_back(ctx):
+    """Two looks: every `_total`, `_count` and bucket is there again and at least as high."""
+    with running(ctx) as server:
+        with Client(server.address).login() as client:
+            stream = client.create_stream("c")
+            topic = client.create_topic(stream, "t", 4)
+            looks = []
+            for _ in range(3):
+                for partition in range(4):
+                    client.send(stream, topic, partition, build_batch([b"x"], ORIGIN))
+                looks.append(server.metrics())
+        for before, after in zip(looks, looks[1:]):
+            for name, value in before.items():
+                family = name.partition("{")[0]
+                if family.endswith(("_total", "_count", "_bucket")):
+                    expect(after.get(name, -1) >= value, f"{name}: {value}, then {after.get(name)}")
+        frames = sum(v for k, v in looks[-1].items() if k.startswith("galgo_frames_received_total"))
+        expect(frames == 3 + 12, f"{frames} frames were counted, not 15")
+
+
+# ---- shards --------------------------------------------------------------------------------------
+
+
+def shard_of(client, server):
+    """The shard that counts this connection's frames."""
+    before = server.metrics()
+    client.ping()
+    after = server.metrics()
+    counts = [grown(before, after, f'galgo_frames_received_total{{shard="{shard}"}}') for shard in range(SHARDS)]
+    expect(sorted(counts) == [0, 1], f"one ping was counted as {counts}")
+    return counts.index(1)
+
+
+def mesh(before, after, what):
+    return {
+        (a, b): grown(before, after, f'galgo_mesh_{what}_total{{from="{a}",to="{b}"}}')
+        for a in range(SHARDS)
+        for b in range(SHARDS)
+    }
+
+
+@case
+def mesh_costs(ctx):
+    """Connections and partitions on both shards; what is foreign costs one request and one reply each."""
+    with running(ctx) as server, Client(server.address).login() as first, Client(server.address).login() as second:
+        clients = {shard_of(client, server): client for client in (first, second)}
+        expect(len(clients) == SHARDS, f"both connections are on shard {list(clients)[0]}")
+        stream = first.create_stream("mesh")
+        places = {}  # owner -> (topic, partition)
+        for number in range(64):  # the first topics may have all their partitions on one shard
+            topic = first.create_topic(stream, f"t{number}", 4)
+            for partition in range(4):
+                places.setdefault(shard_of_partition(stream, topic, partition, SHARDS), (topic, partition))
+            if len(places) == SHARDS:
+                break
+        expect(len(places) == SHARDS, "64 topics have all their partitions on one shard")
+
+        small, large = build_batch([b"x" * 300], ORIGIN), build_batch([bytes(100_000)], ORIGIN)
+        count = 20
+        for connection, client in clients.items():
+            for owner, (topic, partition) in places.items():
+                client.send(stream, topic, partition, small)  # the first touch
+                for what, work in {
+                    "small sends": lambda: client.send(stream, topic, partition, small),
+                    "large sends": lambda: client.send(stream, topic, partition, large),
+                    "polls": lambda: client.poll(stream, topic, partition, 0, 10),
+                    "stored offsets": lambda: client.store_offset(stream, topic, partition, 1, 0),
+                    "offset reads": lambda: client.stored_offset(stream, topic, partition, 1),
+                }.items():
+                    before = server.metrics()
+                    for _ in range(count):
+                        work()
+                    after = server.metrics()
+                    for kind in ("requests", "replies"):
+                        wanted = {pair: 0 for pair in mesh({}, {}, kind)}
+                        if owner != connection:
+                            wanted[(connection, owner)] = count
+                        got = mesh(before, after, kind)
+                        text = f"{count} {what} from shard {connection} to a partition of shard {owner}"
+                        expect(got == wanted, f"{text}: {kind} {got}")
+        # Changes of metadata go to shard 0; what is read of it is read where the connection is.
+        for connection, client in clients.items():
+            before = server.metrics()
+            for number in range(count):
+                client.create_stream(f"s{connection}-{number}")
+                client.partitions(stream, places[0][0])
+            after = server.metrics()
+            for kind in ("requests", "replies"):
+                got = mesh(before, after, kind)
+                foreign = got.pop((1, 0))
+                expect(foreign == (count if connection == 1 else 0), f"{count} changes from shard {connection}: {foreign} {kind}")
+                expect(not any(got.values()), f"{count} changes from shard {connection}: other {kind} {got}")
+
+        deadline = time.monotonic() + 10  # the number of open partitions is published once a second
+        while True:
+            now = server.metrics()
+            connections = [now[f'galgo_connections{{shard="{shard}"}}'] for shard in range(SHARDS)]
+            partitions = [now[f'galgo_open_partitions{{shard="{shard}"}}'] for shard in range(SHARDS)]
+            if connections == [1, 1] and partitions == [1, 1]:
+                break
+            expect(time.monotonic() < deadline, f"connections {connections}, open partitions {partitions}")
+            time.sleep(0.1)
+
+
+@case
+def idle_costs_little(ctx):
+    """Far below 1 % of a core, with everything that watches the shards."""
+    with running(ctx) as server, Client(server.address).login() as client:
+
+        def used_ns():
+            tasks = Path(f"/proc/{server.process.pid}/task")
+            return {
+                (task / "comm").read_text().strip(): int((task / "schedstat").read_text().split()[0])
+                for task in tasks.iterdir()
+            }
+
+        client.ping()
+        time.sleep(1)
+        before = used_ns()
+        time.sleep(5)
+        after = used_ns()
+        percent = {name: (after[name] - used) / 5e7 for name, used in before.items()}
+        print("   " + ", ".join(f"{name} {share:.2f} %" for name, share in sorted(percent.items())))
+        expect(sum(percent.values()) < 1, f"an idle server takes {percent} percent of a core")
+
+
+# ---- HTTP ----------------------------------------------------------------------------------------
+
+
+@case
+def cors_is_as_configured(ctx):
+    allow = "access-control-allow-origin"
+    with running(ctx) as server:
+        status, headers, _ = server.http("/ping", Origin="http://a.example")
+        expect((status, headers[allow]) == (200, "*"), f"by default: {status}, {headers[allow]}")
+    configured = {"IGGY_HTTP_CORS_ALLOWED_ORIGINS": "[http://a.example]", "IGGY_HTTP_CORS_ALLOWED_METHODS": "[GET]"}
+    with running(ctx, environment=configured) as server:
+        for origin, answer in (("http://a.example", "http://a.example"), ("http://b.example", None)):
+            _, headers, _ = server.http("/ping", Origin=origin)
+            expect(headers[allow] == answer, f"{origin}: {headers[allow]}")
+        _, headers, _ = server.http(
+            "/ping", "OPTIONS", **{"Origin": "http://a.example", "Access-Control-Request-Method": "GET"}
+        )
+        expect(headers["access-control-allow-methods"] == "GET", f"preflight: {headers}")
+    with running(ctx, environment={"IGGY_HTTP_CORS_ENABLED": "false"}) as server:
+        _, headers, _ = server.http("/ping", Origin="http://a.example")
+        expect(headers[allow] is None, f"switched off: {headers[allow]}")
+
+
+# ---- the runner ----------------------------------------------------------------------------------
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="what the whole server promises about itself")
+    parser.error = lambda message: (print(f"node_test: {message}", file=sys.stderr), sys.exit(1))
+    parser.add_argument("--server", required=True, help="the galgo-server binary")
+    parser.add_argument("--work", type=Path, default=None, help="folder for data and logs; default: temporary")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(c.__name__ for c in CASES))
+    arguments = parser.parse_args()
+    if not os.access(arguments.server, os.X_OK):
+        parser.error(f"no server at {arguments.server}. Run: ./x build")
+    known = {function.__name__: function for function in CASES}
+    for name in arguments.cases:
+        if name not in known:
+            parser.error(f"no case {name}")
+    arguments.cases = [known[name] for name in arguments.cases] or CASES
+    return arguments
+
+
+def main():
+    ctx = parse_arguments()
+    if ctx.work is not None:
+        ctx.work.mkdir(parents=True, exist_ok=True)
+    ctx.work = Path(tempfile.mkdtemp(prefix="galgo-node.", dir=ctx.work))
+    ctx.servers = []
+    passed, failed, status = 0, [], 0
+    for function in ctx.cases:
+        began = time.monotonic()
+        try:
+            function(ctx)
+            print(f"ok   {function.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
+            passed += 1
+        except (ServerFailure, Wrong, ServerError, ValueError, OSError) as fault:
+            failed.append(function.__name__)
+            status = 100 if isinstance(fault, ServerFailure) else status or 102
+            print(f"FAIL {function.__name__}: {type(fault).__name__}: {fault}", flush=True)
+            if ctx.servers:
+                print(f"---- last lines of its server\n{ctx.servers[-1].log_tail(20)}\n----")
+        finally:
+            for server in ctx.servers:
+                server.end()
+    if failed:
+        print(f"kept: {ctx.work}\nagain: python3 tests/blackbox/node_test.py --server {ctx.server} {' '.join(failed)}")
+    else:
+        shutil.rmtree(ctx.work)
+    print(f"node: {passed} passed, {len(failed)} failed")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
