@@ -334,6 +334,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"system.recovery.recreate_missing_state = true", "must be false"},
         Refusal{"system.memory_pool.size = \"511 MiB\"", "must be at least 512 MiB"},
         Refusal{"system.memory_pool.size = 536870913", "must be a multiple of 4096"},
+        Refusal{"system.memory_pool.size = \"2 TiB\"", "1 TiB"},
         Refusal{"system.memory_pool.bucket_capacity = 64", "must be in 128..="},
         Refusal{"system.memory_pool.bucket_capacity = 129", "must be a power of two"},
         Refusal{"system.sharding.inbox_capacity = 0", "must be in 1..=1048576"},

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kU32Max = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kVarIntMax = (1ULL << 62) - 1;
 constexpr std::uint64_t kMessageSizeMax = 256 * kMiB;
+constexpr std::uint64_t kPoolMin = 512 * kMiB;
+constexpr std::uint64_t kPoolMax = 1024 * 1024 * kMiB;  // what the pool reserves addresses for
 constexpr Bounds kNonzero{.min = 1};
 
 using C = const Config&;
@@ -64,7 +66,7 @@ constexpr auto kProperties = std::to_array<Property>({
 {"system.segment.archive_expired", kB, "false", "Must stay false.", FIELD(system.segment_archive_expired)},
 {"system.recovery.recreate_missing_state", kB, "false", "Must stay false.", FIELD(system.recovery_recreate_missing_state)},
 {"system.memory_pool.enabled", kB, "true", "Bound the memory of message buffers.", FIELD(system.memory_pool.enabled)},
-{"system.memory_pool.size", kZ, "4 GiB", "Bytes in use and cached, of all shards; a multiple of 4096.", FIELD(system.memory_pool.size), {.min = 512 * kMiB}, WHEN(system.memory_pool.enabled)},
+{"system.memory_pool.size", kZ, "4 GiB", "Bytes in use and cached, of all shards; a multiple of 4096.", FIELD(system.memory_pool.size), {kPoolMin, kPoolMax}, WHEN(system.memory_pool.enabled)},
 {"system.memory_pool.bucket_capacity", kN, "8192", "Free buffers kept of one size class; a power of two.", FIELD(system.memory_pool.bucket_capacity), {128, 1ULL << 31}, WHEN(system.memory_pool.enabled)},
 {"system.sharding.cpu_allocation", Kind::kCPUAllocation, "numa:auto", "Shards: all, a count, or numa:auto for one a physical core.", FIELD(system.sharding.cpu_allocation)},
 {"system.sharding.pin_cores", kB, "true", "Bind each shard to its CPU.", FIELD(system.sharding.pin_cores)},
