@@ -76,7 +76,9 @@ void OffloadQueue::run_worker() noexcept {
         while (job != nullptr) {
             OffloadJob* next = job->next;  // the job is gone once it is on the finished stack
             const ShardIndex home = job->home;
-            job->run(*job);
+            if (!refusing_.load(std::memory_order_relaxed)) {
+                job->run(*job);
+            }
             push(shards_[home.value()].finished, *job);
             wake_(home);
             job = next;

@@ -45,6 +45,9 @@ class OffloadQueue {
     /// The body of the offload thread; returns after stop(), when all submitted jobs have run.
     void run_worker() noexcept;
     void stop() noexcept;
+    /// From any thread: what has not begun, and what is submitted later, comes back without having
+    /// run (58). A stopping server does not work through a queue of password hashes.
+    void refuse() noexcept { refusing_.store(true, std::memory_order_relaxed); }
 
  private:
     struct alignas(64) PerShard {
@@ -58,6 +61,7 @@ class OffloadQueue {
     std::atomic<OffloadJob*> submitted_{nullptr};
     std::atomic<std::uint32_t> signal_{0};
     std::atomic<bool> stopping_{false};
+    std::atomic<bool> refusing_{false};
 };
 
 /// co_await offload(queue, fn): runs fn() -> T on the offload thread; Result<T> with 58 when the

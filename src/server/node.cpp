@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <format>
@@ -31,6 +32,25 @@ Task<void> run_and_stop(std::shared_ptr<std::optional<T>> out, UniqueFunction<Ta
                         std::shared_ptr<UniqueFunction<void()>> stop) {
     out->emplace(co_await start());
     (*stop)();
+}
+
+/// Descriptors that clients never get: HTTP connections, rings, journals, logs, and the segments of
+/// the partitions in use. Otherwise idle connections keep an acknowledged topic from being written.
+constexpr std::uint64_t kDescriptorsOfNodeMin = 64;
+constexpr std::uint64_t kConnectionsMin = 16;
+
+/// How many client connections one of `shards` shards may hold, given the limit of the process.
+std::uint32_t connections_max_of_shard(std::size_t shards) {
+    constexpr std::uint32_t kMost = net::ConnectionOptions{}.connections_max;
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return kMost;
+    }
+    const std::uint64_t all = limit.rlim_cur;
+    const std::uint64_t kept = std::max(kDescriptorsOfNodeMin, all / 4);
+    const std::uint64_t left = all > kept + kConnectionsMin ? all - kept : kConnectionsMin;
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(kMost, std::max<std::uint64_t>(left / shards, 1)));
 }
 
 void raise_descriptor_limit() {
@@ -289,7 +309,8 @@ void Node::start_threads() {
         .metadata_pipeline_max = static_cast<std::uint8_t>(config_.metadata.prepare_queue_depth),
         .metadata_head = replayed_op_,
         .metadata_timestamp = replayed_timestamp_,
-        .connections = {.frame_bytes_max = facts_.frame_bytes_max},
+        .connections = {.frame_bytes_max = facts_.frame_bytes_max,
+                        .connections_max = connections_max_of_shard(cpus_.size())},
         .times = times_});
     http_backend_ = std::make_unique<HTTPBackend>(*process_, *io_, shards_, registry_);
     threads_.emplace_back([this] {

@@ -16,6 +16,7 @@
 
 #include "config/environment.hpp"
 #include "config/loader.hpp"
+#include "coro/sync.hpp"
 #include "http/http_server.hpp"
 #include "memory/buffer_pool.hpp"
 #include "net/tcp_listener.hpp"
@@ -107,6 +108,8 @@ class Node {
     std::atomic<std::uint32_t> shards_failed_{0};
     std::unique_ptr<runtime::Sleeper> boot_wait_;  ///< shard 0's
     bool config_is_written_ = false;
+    std::unique_ptr<coro::Event> boot_finished_;  ///< set by finish_boot(); null: it never ran
+    bool boot_is_late_ = false;                   ///< finish_boot() was needed
     bool old_journals_are_removed_ = false;
     std::vector<std::atomic<shard::Shard*>> shards_;  ///< for metrics; set by each shard's thread
     std::uint32_t next_connection_ = 1;

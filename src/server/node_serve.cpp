@@ -97,6 +97,8 @@ Task<bool> Node::bring_up() {
     }
     config_is_written_ = written.has_value();
     if (!config_is_written_ || !old_journals_are_removed_) {
+        boot_is_late_ = true;
+        boot_finished_ = std::make_unique<coro::Event>(shard0_->loop().ready());
         shard0_->scope().spawn(finish_boot, coro::Anchor<shard::Shard>(*shard0_),
                                reinterpret_cast<std::uintptr_t>(this));
     }
@@ -113,9 +115,9 @@ bool Node::shards_recovered() const {
 
 Task<void> Node::remove_old_journals() {
     const Status removed = co_await replay_.remove_files(*io_);
-    old_journals_are_removed_ = true;
-    if (!removed.has_value()) {
-        observe::log_warn("server", "journals of the last run are left",
+    old_journals_are_removed_ = removed.has_value();
+    if (!removed.has_value() && !boot_is_late_) {
+        observe::log_warn("server", "journals of the last run are left, tried again",
                           {{"error", to_string(removed.error())}});
     }
 }
@@ -130,12 +132,15 @@ Task<void> Node::finish_boot(coro::Anchor<shard::Shard>, std::uintptr_t node) {
         }
         if (!self.old_journals_are_removed_ && self.shards_recovered()) {
             co_await self.remove_old_journals();
-            observe::log_info("server", "all partitions are recovered");
+            if (self.old_journals_are_removed_) {
+                observe::log_info("server", "all partitions are recovered");
+            }
         }
         if (self.config_is_written_ && self.old_journals_are_removed_) {
-            co_return;
+            break;
         }
     }
+    self.boot_finished_->set();
 }
 
 /// Root is created once, in the log. Later values of the environment do not change it.
@@ -263,6 +268,9 @@ Task<void> Node::stop() {
     }
     if (boot_wait_ != nullptr) {
         boot_wait_->interrupt();
+    }
+    if (boot_finished_ != nullptr) {  // it looks at the other shards, which end below
+        co_await boot_finished_->wait();
     }
     const bool clean = co_await shard0_->stop_all();
     if (!clean) {

@@ -75,8 +75,9 @@ Handler find_write_handler(Operation operation) noexcept {
     }
 }
 
-/// 100 s at the pace of on_closed(): longer than a metadata log that works can be busy.
-constexpr int kEndSessionAttemptsMax = 5000;
+/// Pauses of on_closed() between two attempts to end a session.
+constexpr std::uint64_t kEndSessionPauseMinNs = 20 * kMillisecond;
+constexpr std::uint64_t kEndSessionPauseMaxNs = 500 * kMillisecond;
 
 bool is_legacy_login(const wire::RequestHeader& header) noexcept {
     return header.operation == Operation::kNonReplicated &&
@@ -184,14 +185,17 @@ Task<void> Dispatcher::on_closed(net::ConnectionContext& context) {
     const ClientId client = session.client;
     const SessionId epoch = session.epoch;
     services_.sessions.unbind(session);
-    // A membership of a dead connection must not survive it, so a busy metadata shard is asked
-    // again.
-    for (int attempt = 0; attempt < kEndSessionAttemptsMax; ++attempt) {
+    // A membership of a dead connection must not survive it, so a metadata shard that is busy or
+    // has no room on its disk is asked again for as long as it says that this passes. At a stop
+    // nobody waits: no session survives a start.
+    std::uint64_t pause = kEndSessionPauseMinNs;
+    while (!services_.stopping) {
         const MetadataReply ended = co_await services_.router.end_session(client, epoch);
-        if (ended.status == ErrorCode::kOk) {
+        if (ended.status != ErrorCode::kTransientNotAccepted) {
             co_return;
         }
-        co_await services_.loop.sleep_for(20 * kMillisecond);
+        co_await services_.loop.sleep_for(pause);
+        pause = std::min(2 * pause, kEndSessionPauseMaxNs);
     }
 }
 

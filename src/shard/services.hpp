@@ -56,6 +56,7 @@ struct Services {
     /// Counts sends that leave the partition to the server: one counter a shard, so that no
     /// partition of any topic is left out.
     std::uint32_t balanced_turn = 0;
+    bool stopping = false;  ///< connections are being ended, nothing is tried again
 };
 
 }  // namespace galgo::shard

@@ -306,6 +306,8 @@ Task<void> Shard::deliver(Anchor<Shard> shard, ShardIndex to, Request message) {
 Task<StopReply> Shard::stop(StopPhase phase) {
     StopReply reply;
     if (phase == StopPhase::kConnections) {
+        services_.stopping = true;
+        process_.offload.refuse();
         co_await connections_.stop();
         co_return reply;
     }
