@@ -1,4 +1,5 @@
 // Stored offsets: checks, the journal record of each change, the checkpoint of their files.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -26,22 +27,25 @@ Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
         offsets_.size() >= environment_.consumer_offsets_max) {
         co_return fail(ErrorCode::kTooManyConsumerOffsets);
     }
-    GALGO_CO_TRY(co_await journal_offset(consumer, offset));
-    offsets_.store(consumer, offset);
-    co_return Status{};
+    co_return co_await journal_offset(
+        consumer, offset,
+        [](Partition& self, ConsumerKey of, Offset to) { self.offsets_.store(of, to); });
 }
 
 Task<Status> Partition::delete_offset(ConsumerKey consumer) {
     if (!offsets_.find(consumer).has_value()) {
         co_return fail(ErrorCode::kConsumerOffsetNotFound);
     }
-    GALGO_CO_TRY(co_await journal_offset(consumer, std::nullopt));
-    offsets_.erase(consumer);
-    co_return Status{};
+    co_return co_await journal_offset(
+        consumer, std::nullopt,
+        [](Partition& self, ConsumerKey of, Offset) { self.offsets_.erase(of); });
 }
 
-/// Takes a change through the group and the journal. The caller applies it when this succeeds.
-Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offset> offset) {
+/// Takes a change through the group and the journal, and applies it when it is committed. Its
+/// record counts for the next checkpoint only then: a checkpoint that ran in between would give the
+/// record up without having written the value.
+Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offset> offset,
+                                       ApplyOffset apply) {
     Append change(environment_.storage.ready);
     GALGO_CO_TRY(driver_.admit(change, environment_.loop.wall_now()));
     const storage::JournalRecord record{.kind = offset.has_value()
@@ -58,13 +62,17 @@ Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offse
                                         .timestamp = change.timestamp()};
     const Result<std::uint64_t> written =
         co_await environment_.storage.journal.append(record, {}, options_.offsets_persisted);
-    if (written.has_value()) {
-        note_offset_record(*written);
-    }
     driver_.appended(change, written.has_value(), [this](replication::Proposal& proposal) {
         on_commit(static_cast<Append&>(proposal));
     });
     co_await change.settled();
+    if (change.outcome() == ErrorCode::kOk) {
+        apply(*this, consumer, offset.value_or(Offset{0}));
+        offsets_op_ = std::max(offsets_op_, change.op());
+    }
+    if (written.has_value()) {
+        note_offset_record(*written);
+    }
     if (change.outcome() != ErrorCode::kOk) {
         co_return std::unexpected(written.has_value() ? Error{.code = change.outcome()}
                                                       : written.error());
@@ -84,8 +92,17 @@ void Partition::note_offset_record(std::uint64_t journal_file) {
 }
 
 Task<Status> Partition::checkpoint_offsets() {
+    // One at a time: an older value must not be renamed over a newer one whose record is given up.
+    co_await checkpointing_.acquire();
+    const Status written = co_await write_checkpoint();
+    checkpointing_.release();
+    co_return written;
+}
+
+Task<Status> Partition::write_checkpoint() {
     // Taken first: what changes while the files are written belongs to the next checkpoint.
     unlink();
+    const OpNumber op = offsets_op_;
     std::vector<OffsetRecords> records;
     std::swap(records, offset_records_);
     std::vector<ConsumerKey> erased;
@@ -98,6 +115,10 @@ Task<Status> Partition::checkpoint_offsets() {
         }
     }
     Status status = co_await write_offset_files(changed, erased);
+    if (status.has_value() && op > checkpoint_op_) {
+        status = co_await storage::write_offset_checkpoint(environment_.storage.io, directory_, op,
+                                                           options_.offsets_persisted);
+    }
     if (!status.has_value()) {
         // The records stay in the journal and the changes are tried again.
         for (const auto& [consumer, offset] : changed) {
@@ -113,6 +134,7 @@ Task<Status> Partition::checkpoint_offsets() {
         }
         co_return status;
     }
+    checkpoint_op_ = std::max(checkpoint_op_, op);
     for (const OffsetRecords& in_file : records) {
         environment_.storage.journal.release(in_file.file, in_file.count);
     }
@@ -144,7 +166,8 @@ Task<Status> Partition::write_offset_files(
 /// after a crash, never lost ones.
 Task<void> Partition::auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer,
                                   Offset offset) {
-    const Status journaled = co_await partition->journal_offset(consumer, offset);
+    const Status journaled = co_await partition->journal_offset(
+        consumer, offset, [](Partition&, ConsumerKey, Offset) {});
     static_cast<void>(journaled);
 }
 

@@ -1,5 +1,7 @@
 #include "partitions/partition.hpp"
 
+#include <algorithm>
+
 #include "observe/log.hpp"
 #include "storage/offsets_file.hpp"
 
@@ -20,6 +22,7 @@ Partition::Partition(PartitionEnvironment& environment, std::string directory, P
       driver_(environment.pipelines, {.head = head,
                                       .last_timestamp = log_->last_timestamp(),
                                       .pipeline_max = environment.pipeline_max}),
+      checkpointing_(environment.storage.ready, 1),
       released_(environment.storage.ready),
       next_offset_(log_->end_offset()),
       background_(environment.storage.ready) {}
@@ -34,6 +37,8 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
                                                          PartitionOptions options,
                                                          const storage::JournalReplay* replay,
                                                          PublishCounters publish) {
+    GALGO_CO_TRY_ASSIGN(const storage::LoadedOffsets offsets,
+                        co_await storage::load_offsets(environment.storage.io, directory));
     const storage::LogOptions log_options{
         .segment_size = options.segment_size_bytes,
         .messages_required_to_save = options.messages_required_to_save,
@@ -46,10 +51,13 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
                                              incarnation, log_options, replay));
     const storage::JournalFacts* facts =
         replay == nullptr ? nullptr : replay->find(key, incarnation);
-    std::unique_ptr<Partition> partition(new Partition(
-        environment, std::move(directory), key, incarnation, options, std::move(publish),
-        std::move(log), facts == nullptr ? OpNumber{0} : facts->last_op));
-    const Status loaded = co_await partition->load_offsets(facts);
+    // Above all that the disk knows: an op at or below the mark of the offsets would count as done.
+    const OpNumber head =
+        facts == nullptr ? offsets.checkpoint : std::max(facts->last_op, offsets.checkpoint);
+    std::unique_ptr<Partition> partition(new Partition(environment, std::move(directory), key,
+                                                       incarnation, options, std::move(publish),
+                                                       std::move(log), head));
+    const Status loaded = co_await partition->load_offsets(offsets, facts);
     if (!loaded.has_value()) {
         co_await partition->close();
         co_return std::unexpected(loaded.error());
@@ -58,10 +66,11 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
     co_return partition;
 }
 
-/// The checkpoint files, then the changes that the journals of earlier runs tell of.
-Task<Status> Partition::load_offsets(const storage::JournalFacts* facts) {
-    GALGO_CO_TRY_ASSIGN(const storage::LoadedOffsets loaded,
-                        co_await storage::load_offsets(environment_.storage.io, directory_));
+/// The checkpoint files, then the later changes that the journals of earlier runs tell of.
+Task<Status> Partition::load_offsets(const storage::LoadedOffsets& loaded,
+                                     const storage::JournalFacts* facts) {
+    checkpoint_op_ = loaded.checkpoint;
+    offsets_op_ = loaded.checkpoint;
     for (const storage::ConsumerOffset& entry : loaded.offsets) {
         const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(entry.owner),
                                    .id = entry.id};
@@ -79,6 +88,10 @@ Task<Status> Partition::load_offsets(const storage::JournalFacts* facts) {
     for (const storage::JournaledOffset& change : facts->offsets) {
         const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(change.consumer_kind),
                                    .id = change.consumer_id};
+        if (change.op <= loaded.checkpoint) {
+            continue;
+        }
+        offsets_op_ = std::max(offsets_op_, change.op);
         if (change.deleted) {
             offsets_.erase(consumer);
         } else {

@@ -24,6 +24,7 @@
 #include "partitions/types.hpp"
 #include "replication/group_driver.hpp"
 #include "runtime/loop.hpp"
+#include "storage/offsets_file.hpp"
 #include "storage/partition_log.hpp"
 
 namespace galgo::observe {
@@ -124,12 +125,16 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     [[nodiscard]] bool is_empty() const noexcept { return log_->committed_end() == Offset{0}; }
     [[nodiscard]] Offset current_offset() const noexcept;
     coro::Task<Result<Offset>> start_of(const PollRequest& request);
-    coro::Task<Status> load_offsets(const storage::JournalFacts* facts);
+    coro::Task<Status> load_offsets(const storage::LoadedOffsets& loaded,
+                                    const storage::JournalFacts* facts);
     coro::Task<Status> write_offset_files(
         const std::vector<std::pair<ConsumerKey, Offset>>& changed,
         const std::vector<ConsumerKey>& erased);
+    coro::Task<Status> write_checkpoint();
     void note_offset_record(std::uint64_t journal_file);
-    coro::Task<Status> journal_offset(ConsumerKey consumer, std::optional<Offset> offset);
+    using ApplyOffset = void (*)(Partition& self, ConsumerKey consumer, Offset offset);
+    coro::Task<Status> journal_offset(ConsumerKey consumer, std::optional<Offset> offset,
+                                      ApplyOffset apply);
     static coro::Task<void> auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer,
                                         Offset offset);
 
@@ -148,6 +153,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     };
     Offsets offsets_;
     std::vector<OffsetRecords> offset_records_;
+    OpNumber offsets_op_;     // the last change of an offset that was applied
+    OpNumber checkpoint_op_;  // changes up to it are in the files
+    coro::Semaphore checkpointing_;
     coro::WaitList released_;
     Offset next_offset_;      ///< of the next message to be admitted
     coro::Scope background_;  ///< auto-commits on their way

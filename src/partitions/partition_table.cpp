@@ -77,6 +77,9 @@ Task<Result<PartitionHandle>> PartitionTable::open(PartitionKey key, Incarnation
                                                    PartitionOptions options,
                                                    PublishCounters publish) {
     for (;;) {
+        if (scope_.closed()) {  // the shard stops: the journal takes no more
+            co_return fail(ErrorCode::kTransientNotAccepted);
+        }
         const auto found = rows_.find(key);
         if (found == rows_.end()) {
             break;
@@ -211,21 +214,26 @@ Task<void> PartitionTable::complete_recovery() {
 }
 
 Task<void> PartitionTable::checkpoint() {
+    // The list is taken once: what changes meanwhile is for the next call, or a steady load of
+    // auto-commits would keep this one going for ever.
+    std::vector<PartitionHandle> changed;
     while (!dirty_.empty()) {
         Partition& first = dirty_.front();
+        first.unlink();
         const auto found = rows_.find(first.key());
-        if (found == rows_.end() || found->second.partition.get() != &first) {
-            first.unlink();  // on its way out: close() writes its offsets
-            continue;
-        }
-        const PartitionHandle partition(found->second.partition);
-        const Status written = co_await partition->checkpoint_offsets();
+        if (found != rows_.end() && found->second.partition.get() == &first) {
+            changed.emplace_back(found->second.partition);
+        }  // else it is on its way out: close() writes its offsets
+    }
+    while (!changed.empty()) {
+        const Partition& partition = *changed.back();
+        const Status written = co_await changed.back()->checkpoint_offsets();
         if (!written.has_value()) {
             observe::log_warn(
                 "partitions", "stored offsets cannot be written now",
-                {{"partition", text_of(partition->key())}, {"error", to_string(written.error())}});
-            co_return;
+                {{"partition", text_of(partition.key())}, {"error", to_string(written.error())}});
         }
+        changed.pop_back();
     }
 }
 

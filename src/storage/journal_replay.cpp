@@ -48,7 +48,8 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
         facts.offsets.push_back({.consumer_kind = record.consumer_kind,
                                  .consumer_id = record.consumer_id,
                                  .deleted = record.kind == JournalKind::kOffsetDelete,
-                                 .offset = record.base_offset});
+                                 .offset = record.base_offset,
+                                 .op = record.op});
         return;
     }
     if (record.kind == JournalKind::kBatchDropped) {

@@ -42,6 +42,7 @@ struct JournaledOffset {
     std::uint32_t consumer_id = 0;
     bool deleted = false;
     Offset offset;
+    OpNumber op;
 };
 
 /// What the journals say of one partition.

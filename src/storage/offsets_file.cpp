@@ -16,6 +16,7 @@ using coro::Task;
 namespace {
 
 constexpr std::string_view kTemporary = ".tmp";
+constexpr std::string_view kCheckpoint = "checkpoint";
 
 std::string directory_of(const std::string& partition_directory, OffsetOwner owner) {
     return partition_directory +
@@ -29,6 +30,45 @@ std::optional<std::uint32_t> parse_id(std::string_view name) noexcept {
         return std::nullopt;
     }
     return id;
+}
+
+/// Empty: the file does not verify.
+Task<Result<std::optional<Offset>>> read_file(runtime::IoBackend& io, const std::string& path) {
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(io, path, runtime::OpenMode::kRead));
+    std::byte bytes[kOffsetFileBytes + 1];
+    const Result<std::size_t> got = co_await runtime::read(io, file, bytes, 0);
+    (void)co_await runtime::close(io, file);
+    GALGO_CO_TRY(got);
+    co_return decode_offset_file(ConstBytes(bytes, *got));
+}
+
+/// Writes `directory`/`name` anew: a crash leaves the old bytes or the new ones.
+Task<Status> replace_file(runtime::IoBackend& io, std::string directory, std::string name,
+                          std::array<std::byte, kOffsetFileBytes> bytes) {
+    const std::string path = directory + '/' + name;
+    const std::string temporary = path + std::string(kTemporary);
+    Result<runtime::FileHandle> opened =
+        co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
+    if (!opened.has_value() && opened.error().os_errno == ENOENT) {
+        GALGO_CO_TRY(co_await runtime::make_directories(io, directory));
+        opened = co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
+    }
+    GALGO_CO_TRY(opened);
+    Status status = co_await runtime::write_all(io, *opened, bytes, 0);
+    if (status.has_value()) {
+        // Without it a power loss may leave the new name on an empty file: the journal's record
+        // would be gone by then.
+        status = co_await runtime::sync(io, *opened);
+    }
+    (void)co_await runtime::close(io, *opened);
+    if (status.has_value()) {
+        status = co_await runtime::rename(io, temporary, path);
+    }
+    if (!status.has_value()) {
+        (void)co_await runtime::unlink(io, temporary);
+    }
+    co_return status;
 }
 
 Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition_directory,
@@ -51,13 +91,7 @@ Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition
         if (!id.has_value()) {
             continue;
         }
-        GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                            co_await runtime::open(io, path, runtime::OpenMode::kRead));
-        std::byte bytes[kOffsetFileBytes + 1];
-        const Result<std::size_t> got = co_await runtime::read(io, file, bytes, 0);
-        (void)co_await runtime::close(io, file);
-        GALGO_CO_TRY(got);
-        const auto offset = decode_offset_file(ConstBytes(bytes, *got));
+        GALGO_CO_TRY_ASSIGN(const std::optional<Offset> offset, co_await read_file(io, path));
         if (offset.has_value()) {
             loaded.offsets.push_back({.owner = owner, .id = *id, .offset = *offset});
         } else {
@@ -90,34 +124,24 @@ std::optional<Offset> decode_offset_file(ConstBytes bytes) noexcept {
 Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                ConsumerOffset offset, bool sync) {
     const std::string directory = directory_of(partition_directory, offset.owner);
-    const std::string path = directory + '/' + std::to_string(offset.id);
-    const std::string temporary = path + std::string(kTemporary);
-    Result<runtime::FileHandle> opened =
-        co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
-    if (!opened.has_value() && opened.error().os_errno == ENOENT) {
-        GALGO_CO_TRY(co_await runtime::make_directories(io, directory));
-        opened = co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
-    }
-    GALGO_CO_TRY(opened);
-    const auto bytes = encode_offset_file(offset.offset);
-    Status status = co_await runtime::write_all(io, *opened, bytes, 0);
-    if (status.has_value()) {
-        // Without it a power loss may leave the new name on an empty file: the journal's record
-        // would be gone by then.
-        status = co_await runtime::sync(io, *opened);
-    }
-    (void)co_await runtime::close(io, *opened);
-    if (status.has_value()) {
-        status = co_await runtime::rename(io, temporary, path);
-    }
-    if (!status.has_value()) {
-        (void)co_await runtime::unlink(io, temporary);
-        co_return status;
-    }
+    GALGO_CO_TRY(co_await replace_file(io, directory, std::to_string(offset.id),
+                                       encode_offset_file(offset.offset)));
     if (sync) {
         GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
         // The directories may be new.
         GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory + "/offsets"));
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory));
+    }
+    co_return Status{};
+}
+
+Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partition_directory,
+                                     OpNumber op, bool sync) {
+    const std::string directory = partition_directory + "/offsets";
+    GALGO_CO_TRY(co_await replace_file(io, directory, std::string(kCheckpoint),
+                                       encode_offset_file(Offset{op.value()})));
+    if (sync) {
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
         GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory));
     }
     co_return Status{};
@@ -137,6 +161,13 @@ Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string par
     LoadedOffsets loaded;
     GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kConsumer, loaded));
     GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kGroup, loaded));
+    const std::string checkpoint = partition_directory + "/offsets/" + std::string(kCheckpoint);
+    const Result<std::optional<Offset>> mark = co_await read_file(io, checkpoint);
+    if (mark.has_value() && mark->has_value()) {
+        loaded.checkpoint = OpNumber{(*mark)->value()};
+    } else if (!mark.has_value() && mark.error().os_errno != ENOENT) {
+        co_return std::unexpected(mark.error());
+    }
     const auto order = [](const ConsumerOffset& offset) {
         return std::tuple(offset.owner, offset.id);
     };

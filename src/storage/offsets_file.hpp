@@ -1,7 +1,10 @@
 // Checkpoints of consumer offsets: one file of 16 bytes a consumer, `offsets/consumers/{id}` and
 // `offsets/groups/{id}` below the partition's directory: offset u64, XXH3-64 of those 8 bytes.
-// Replaced by rename, so that a crash leaves the old or the new one. Changes since the last
-// checkpoint are in the shard's journal. docs/formats/offsets.md. On the partition's shard.
+// Replaced by rename, so that a crash leaves the old or the new one. `offsets/checkpoint`, of the
+// same layout, is the mark: changes with an op up to it are in the files, later ones in the
+// shard's journal. Without it a record that outlives its checkpoint, in a journal file that another
+// partition holds, would undo newer changes at the next start. docs/formats/offsets.md.
+// On the partition's shard.
 #pragma once
 
 #include <array>
@@ -30,6 +33,7 @@ struct ConsumerOffset {
 };
 
 struct LoadedOffsets {
+    OpNumber checkpoint;                  ///< changes up to it are in the files; 0 = no mark
     std::vector<ConsumerOffset> offsets;  ///< by owner and id, ascending
     std::vector<ConsumerOffset>
         damaged;  ///< files that do not verify; left where they are, offset unset
@@ -44,11 +48,15 @@ struct LoadedOffsets {
 /// when it returns, its directory entry included.
 coro::Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                      ConsumerOffset offset, bool sync);
+/// Replaces the mark: every change with an op up to `op` is in the files.
+coro::Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partition_directory,
+                                           OpNumber op, bool sync);
 /// An absent file is success.
 coro::Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                       OffsetOwner owner, std::uint32_t id);
 /// All files below the partition's directory; absent directories are empty. Names that are no
-/// number are skipped, leftovers of an interrupted replacement are deleted.
+/// number are skipped, leftovers of an interrupted replacement are deleted. A damaged mark counts
+/// as none: then every record of the journals is applied.
 coro::Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io,
                                                std::string partition_directory);
 

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 sys.dont_write_bytecode = True
 
-from galgo_client import Client, ServerError, build_batch, shard_of_partition  # noqa: E402
+from galgo_client import OP_REGISTER, Client, ServerError, build_batch, shard_of_partition  # noqa: E402
 from galgo_server import Server, ServerFailure  # noqa: E402
 
 ORIGIN = 1_700_000_000_000_000
@@ -317,6 +318,88 @@ def idle_costs_little(ctx):
         percent = {name: (after[name] - used) / 5e7 for name, used in before.items()}
         print("   " + ", ".join(f"{name} {share:.2f} %" for name, share in sorted(percent.items())))
         expect(sum(percent.values()) < 1, f"an idle server takes {percent} percent of a core")
+
+
+# ---- stored offsets ------------------------------------------------------------------------------
+
+
+@case
+def stored_offset_is_not_undone_by_an_old_record(ctx):
+    """A journal file that another partition holds outlives the checkpoint and the file of the newer record."""
+    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=1)
+    ctx.servers.append(server)
+    server.start()
+    large = build_batch([bytes(6000)] * 10, ORIGIN)  # below what bypasses the journal
+
+    def fill(client, stream, topic, mebibytes):
+        for _ in range(mebibytes * 1024 * 1024 // 60_000):
+            client.send(stream, topic, 0, large)
+
+    with Client(server.address).login() as client:
+        stream = client.create_stream("s")
+        idle, busy = (client.create_topic(stream, name, 1) for name in ("idle", "busy"))
+        client.send(stream, idle, 0, build_batch([b"holds the first journal file"], ORIGIN))
+        fill(client, stream, busy, 1)
+        client.store_offset(stream, busy, 0, 1, 10)
+        client.store_offset(stream, busy, 0, 2, 11)
+        client.store_offset(stream, busy, 0, 3, 12)
+        fill(client, stream, busy, 9)  # into the second file
+        client.store_offset(stream, busy, 0, 1, 100)
+        client.delete_offset(stream, busy, 0, 2)
+        time.sleep(1.5)  # a checkpoint is written each second
+        fill(client, stream, busy, 40)  # the second file is written anew
+    server.kill()
+    for attempt in ("after kill -9", "after a second start"):
+        server.start()
+        with Client(server.address).login() as client:
+            stored = [client.stored_offset(stream, busy, 0, consumer) for consumer in (1, 2, 3)]
+            expect(stored == [100, None, 12], f"{attempt}: stored offsets {stored}")
+            client.store_offset(stream, busy, 0, 3, 13 if attempt == "after kill -9" else 14)
+            expect(client.stored_offset(stream, busy, 0, 3) in (13, 14), "a new offset is not stored")
+            client.store_offset(stream, busy, 0, 3, 12)
+        server.kill()
+
+
+# ---- what clients cannot take away ---------------------------------------------------------------
+
+
+@case
+def stop_does_not_wait_for_logins(ctx):
+    """A queue of password hashes is not worked through by a server that was told to stop."""
+    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=SHARDS)
+    ctx.servers.append(server)
+    server.start()
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            client = stack.enter_context(Client(server.address))
+            client.post(OP_REGISTER, client.login_body("iggy", "not it"))
+        began = time.monotonic()
+        server.stop(30)
+        took = time.monotonic() - began
+        expect(took < 5, f"SIGTERM took {took:.1f} s")
+
+
+@case
+def idle_connections_leave_descriptors_for_storage(ctx):
+    """128 descriptors, more connections than that: topics are written, read and created, health answers."""
+
+    def few_descriptors():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+
+    batch = build_batch([bytes(6000)] * 10, ORIGIN)
+    with running(ctx, limits=few_descriptors) as server, contextlib.ExitStack() as stack:
+        client = stack.enter_context(Client(server.address).login())
+        stream = client.create_stream("s")
+        topic = client.create_topic(stream, "before", 2)
+        for _ in range(150):
+            stack.enter_context(Client(server.address))
+        for topic in (topic, client.create_topic(stream, "meanwhile", 2)):
+            for partition in (0, 1):
+                for _ in range(40):  # beyond what is kept in memory: segments are made and written
+                    client.send(stream, topic, partition, batch)
+                got = client.poll(stream, topic, partition, 0, 1)
+                expect(len(got.messages) == 1, f"polled {len(got.messages)}")
+        expect(server.http("/healthz")[0] == 200, "health does not answer 200")
 
 
 # ---- HTTP ----------------------------------------------------------------------------------------

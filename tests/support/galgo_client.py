@@ -317,8 +317,9 @@ class Client:
 
     # -- commands
 
-    def login(self, username="iggy", password="iggy"):
-        body = (
+    @staticmethod
+    def login_body(username, password):
+        return (
             struct.pack("<I", PROTOCOL_VERSION)
             + str8("galgo-test")
             + str8("0.11.0")
@@ -326,7 +327,9 @@ class Client:
             + str8(password)
             + struct.pack("<I", 0)
         )
-        payload = self.call(OP_REGISTER, body)
+
+    def login(self, username="iggy", password="iggy"):
+        payload = self.call(OP_REGISTER, self.login_body(username, password))
         (_, self.session) = struct.unpack_from("<IQ", payload)
         self.request = 1
         return self
@@ -390,6 +393,9 @@ class Client:
     def store_offset(self, stream, topic, partition, consumer, offset):
         body = self.offset_body(stream, topic, partition, consumer) + struct.pack("<QB", offset, 1)
         self.call(OP_STORE_OFFSET, body)
+
+    def delete_offset(self, stream, topic, partition, consumer):
+        self.call(OP_DELETE_OFFSET, self.offset_body(stream, topic, partition, consumer) + b"\x01")
 
     def stored_offset(self, stream, topic, partition, consumer):
         body = self.read(GET_OFFSET, self.offset_body(stream, topic, partition, consumer))
