@@ -132,16 +132,19 @@ void Connection::gather_reply() {
 }
 
 /// Sends all parts. A send that was cancelled for its deadline may have sent some: that is
-/// progress.
+/// progress when it is enough. A peer that takes a few bytes now and then must not hold a large
+/// reply, and with it the pool, for ever.
 Task<bool> Connection::send_parts() {
     runtime::Loop& loop = environment_.loop;
+    const std::uint64_t timeout_ns = environment_.options.progress_timeout_ns;
     std::size_t first = 0;
+    std::size_t taken = 0;  // since the deadline was set
+    Instant deadline = loop.now().plus(timeout_ns);
     while (first < parts_.size()) {
         const std::span<const iovec> parts = std::span<const iovec>(parts_).subspan(
             first, std::min(kPartsMax, parts_.size() - first));
-        const TimedResult result =
-            co_await timed_io(loop, loop.now().plus(environment_.options.progress_timeout_ns),
-                              [&](runtime::IoOp& op) { loop.io().send(op, socket_, parts); });
+        const TimedResult result = co_await timed_io(
+            loop, deadline, [&](runtime::IoOp& op) { loop.io().send(op, socket_, parts); });
         if (result.value == -EINTR) {
             continue;
         }
@@ -154,6 +157,11 @@ Task<bool> Connection::send_parts() {
         const auto sent = static_cast<std::size_t>(result.value);
         ConnectionCounters::add(environment_.counters.bytes_out, sent);
         first = advance(parts_, first, sent);
+        taken += sent;
+        if (taken >= kReplyProgressBytesMin) {
+            taken = 0;
+            deadline = loop.now().plus(timeout_ns);
+        }
     }
     co_return true;
 }

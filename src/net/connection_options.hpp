@@ -8,13 +8,17 @@
 
 namespace galgo::net {
 
+/// What a peer has to take of a reply in each progress timeout: about 1 KiB/s by default.
+inline constexpr std::size_t kReplyProgressBytesMin = 32 * 1024;
+
 struct ConnectionOptions {
     /// Of a whole frame, header included, after login.
     std::uint32_t frame_bytes_max = 64U << 20U;
     /// Before login: bytes of a whole frame, and how long one may take from its first byte on.
     std::uint32_t anonymous_frame_bytes_max = 16 * 1024;
     std::uint64_t anonymous_frame_timeout_ns = 10 * kSecond;
-    /// How long a started frame (after login) or a reply may stand still.
+    /// How long a started frame (after login) may stand still, and how long a peer may take for
+    /// each kReplyProgressBytesMin of a reply.
     std::uint64_t progress_timeout_ns = 30 * kSecond;
     /// Of one shard.
     std::uint32_t connections_max = 10'000;

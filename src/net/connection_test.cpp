@@ -188,6 +188,21 @@ TEST(Connection, PeerThatNeverReadsIsClosed) {
     net.close(socket);
 }
 
+TEST(Connection, PeerThatTakesCrumbsIsClosed) {
+    NetWorld net(19);
+    const SocketHandle socket = net.connect();
+    ASSERT_TRUE(net.send(socket, frame(1024 * 1024, 1)));
+    const Bytes header = net.receive(socket, wire::kHeaderSize);
+    for (int i = 0; i < 60 && net.set.open_count() == 1; ++i) {
+        net.world.run_for(5 * kSecond);
+        const Bytes crumb = net.receive(socket, 1024);
+    }
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
+    EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+    net.close(socket);
+}
+
 TEST(Connection, PeerThatReadsSlowlyIsServed) {
     NetWorld net(10);
     const SocketHandle socket = net.connect();
