@@ -93,6 +93,7 @@ TEST(Trash, DeletesInSteps) {
     };
     EXPECT_FALSE(*run(2));
     EXPECT_TRUE(trash.has_work());
+    EXPECT_FALSE(*run(0)) << "and nothing is looked at";
     EXPECT_TRUE(*run(10));
     EXPECT_FALSE(trash.has_work());
     EXPECT_FALSE(node.disk->exists("/trash/large"));

@@ -49,6 +49,9 @@ Task<Result<bool>> empty_directory(runtime::IoBackend& io, coro::ReadyQueue& rea
     GALGO_CO_TRY_ASSIGN(const auto entries, io.list_directory(directory));
     bool all_gone = true;
     for (const runtime::DirectoryEntry& entry : entries) {
+        if (steps == 0) {
+            co_return false;  // the rest is not even looked at
+        }
         const std::string path = directory + '/' + entry.name;
         Result<bool> gone = false;
         if (!entry.is_directory) {
