@@ -42,8 +42,6 @@ Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBacke
                                                                 std::string path,
                                                                 OnEntry on_entry) {
     std::unique_ptr<Wal> wal(new Wal(io, ready, std::move(path)));
-    const Result<runtime::FileFacts> facts = io.file_facts(wal->path_);
-    const bool is_new = !facts.has_value();
     const Result<runtime::FileHandle> file =
         co_await runtime::open(io, wal->path_, runtime::OpenMode::kCreate, kModeBits);
     if (!file.has_value()) {
@@ -51,14 +49,13 @@ Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBacke
                           std::format("cannot open {}: {}", wal->path_, to_string(file.error())));
     }
     wal->file_ = *file;
-    if (is_new) {
-        const std::string parent = parent_of(wal->path_);
-        const Status synced = co_await runtime::sync_directory(io, parent);
-        if (!synced.has_value()) {
-            (void)co_await runtime::close(io, wal->file_);
-            co_return failure(synced.error(),
-                              std::format("cannot sync {}: {}", parent, to_string(synced.error())));
-        }
+    // Always: a process that was killed may have made the file and not come this far.
+    const std::string parent = parent_of(wal->path_);
+    const Status synced = co_await runtime::sync_directory(io, parent);
+    if (!synced.has_value()) {
+        (void)co_await runtime::close(io, wal->file_);
+        co_return failure(synced.error(),
+                          std::format("cannot sync {}: {}", parent, to_string(synced.error())));
     }
     auto replayed = co_await wal->replay(on_entry);
     if (!replayed.has_value()) {
@@ -302,42 +299,6 @@ Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
     observe::record_time(sync_times_, sync_began, io_.now());
     co_await reserve();
     co_return Status{};
-}
-
-Task<Status> Wal::replace(std::vector<std::byte> entries) {
-    GALGO_CHECK(!committing_);
-    const std::string temporary = path_ + ".tmp";
-    GALGO_CO_TRY_ASSIGN(
-        const runtime::FileHandle file,
-        co_await runtime::open(io_, temporary, runtime::OpenMode::kCreate, kModeBits));
-    Status status = co_await runtime::truncate(io_, file, 0);
-    if (status.has_value()) {
-        status = co_await runtime::write_all(io_, file, entries, 0);
-    }
-    if (status.has_value()) {
-        status = co_await runtime::sync(io_, file);
-    }
-    if (status.has_value()) {
-        status = co_await runtime::rename(io_, temporary, path_);
-    }
-    if (!status.has_value()) {
-        (void)co_await runtime::close(io_, file);
-        (void)co_await runtime::unlink(io_, temporary);
-        co_return status;
-    }
-    const runtime::FileHandle old = std::exchange(file_, file);
-    size_bytes_ = entries.size();
-    reserved_end_ = 0;
-    co_await reserve();
-    (void)co_await runtime::close(io_, old);
-    const std::string parent = parent_of(path_);
-    const Status synced = co_await runtime::sync_directory(io_, parent);
-    if (!synced.has_value()) {
-        // Which of the two files a power loss would leave is not known: nothing may build on
-        // either.
-        poisoned_ = synced.error();
-    }
-    co_return synced;
 }
 
 Task<void> Wal::close() {

@@ -61,9 +61,6 @@ class Wal : public coro::Anchored {
     /// co_await wal.append(bytes): Status. `entry` is the encoded header and the body.
     [[nodiscard]] AppendAwaiter append(std::vector<std::byte> entry);
 
-    /// Replaces the whole content (entries back to back) at once: what a snapshot covers is left
-    /// out. Nothing may be appended meanwhile.
-    coro::Task<Status> replace(std::vector<std::byte> entries);
     /// Records the time of every group's sync from now on. `into` outlives the log.
     void measure_syncs(observe::Histogram& into) noexcept { sync_times_ = &into; }
     /// Waits for what is queued and closes the file.
