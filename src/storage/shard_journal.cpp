@@ -26,6 +26,7 @@ ShardJournal::ShardJournal(runtime::IoBackend& io, coro::ReadyQueue& ready, Jour
                   kJournalFileHeaderBytes + kJournalRecordHeaderBytes + kBulkBatchBytes);
     GALGO_CHECK(options_.files_max >= 3 && options_.files_max <= 64);
     GALGO_CHECK(options_.file_bytes >= kJournalFileBytesMin);
+    set_aside_.reserve(kSetAsideMax);
     write_operation_.journal = sync_operation_.journal = this;
     write_operation_.complete = [](runtime::IoOp& op, std::int32_t result) noexcept {
         static_cast<Operation&>(op).journal->on_ring_write(result);
@@ -331,6 +332,14 @@ void ShardJournal::release(std::uint64_t file_sequence, std::uint32_t count) noe
         if (file.sequence == file_sequence &&
             (file.state == State::kActive || file.state == State::kSealed)) {
             forget_records(file, count);
+            kick();
+            return;
+        }
+    }
+    for (SetAside& file : set_aside_) {
+        if (file.sequence == file_sequence) {
+            GALGO_CHECK(file.live_count >= count);
+            file.live_count -= count;
             kick();
             return;
         }

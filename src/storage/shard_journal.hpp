@@ -6,8 +6,10 @@
 // Files (docs/formats/journal.md) are of one size, written with zeros when made, so that appending
 // allocates no blocks: a full disk fails the making of a file and never a write or a sync. One is
 // active, one is kept ready, the others are sealed until all their records are released; then they
-// are used again under a new sequence. At most files_max exist; when none is left entries wait for
-// their turn and the pressure hook asks the shard to flush what pins the oldest.
+// are used again under a new sequence. At most files_max are in use; when hardly one is left the
+// pressure hook asks the shard to flush what pins all but the newest, and entries wait for their
+// turn. A file whose records cannot be released (a partition that can write no more) is set aside:
+// it stays on the disk for the next start, and its place is free. At most kSetAsideMax.
 //
 // Errors: a write or sync error fails the entries concerned and poisons the file: nothing is
 // written or synced there again, and it is deleted once its live records are released. A failure to
@@ -83,10 +85,12 @@ struct JournalStats {
 
 class ShardJournal : public coro::Anchored {
  public:
+    static constexpr std::size_t kSetAsideMax = 64;
+
     /// Asks for the flush of all partitions (and the checkpoint of offsets) with records in files
-    /// up to `oldest_live_sequence`. Called inside end_of_turn() or poll(); it must only start
-    /// work.
-    using PressureHook = void (*)(void* context, std::uint64_t oldest_live_sequence) noexcept;
+    /// up to `sequence`. Called inside end_of_turn() or poll(), again and again as long as it is
+    /// needed; it must only start work.
+    using PressureHook = void (*)(void* context, std::uint64_t sequence) noexcept;
 
     ShardJournal(runtime::IoBackend& io, coro::ReadyQueue& ready, JournalOptions options);
     ~ShardJournal();
@@ -118,6 +122,13 @@ class ShardJournal : public coro::Anchored {
     /// checkpointed).
     void release(std::uint64_t file_sequence, std::uint32_t count) noexcept;
 
+    /// The oldest file that keeps new ones from being made; 0 while there are enough.
+    [[nodiscard]] std::uint64_t blocking_sequence() const noexcept;
+    /// Frees the place of a sealed file whose records cannot be released. It stays on the disk
+    /// until they are, or for the next start. False: not now (an entry of it is on its way, or too
+    /// many are aside).
+    coro::Task<bool> set_aside(std::uint64_t file_sequence);
+
     [[nodiscard]] JournalStats stats() const noexcept;
     [[nodiscard]] const JournalOptions& options() const noexcept { return options_; }
 
@@ -127,6 +138,10 @@ class ShardJournal : public coro::Anchored {
         State state = State::kAbsent;
         bool poisoned = false;
         runtime::FileHandle handle = runtime::kNoFile;
+        std::uint64_t sequence = 0;
+        std::uint64_t live_count = 0;
+    };
+    struct SetAside {
         std::uint64_t sequence = 0;
         std::uint64_t live_count = 0;
     };
@@ -168,6 +183,8 @@ class ShardJournal : public coro::Anchored {
     [[nodiscard]] bool has_file_work() const noexcept;
     static coro::Task<void> maintain(coro::Anchor<ShardJournal> journal);
     coro::Task<void> drop_poisoned();
+    coro::Task<void> drop_set_aside();
+    [[nodiscard]] bool has_entries_of(std::uint32_t slot) noexcept;
     coro::Task<Status> prepare_one();
     coro::Task<Status> make_file(std::uint32_t slot);
     coro::Task<Status> fill_file(std::uint32_t slot, const std::string& path);
@@ -179,6 +196,7 @@ class ShardJournal : public coro::Anchored {
     coro::ReadyQueue& ready_;
     JournalOptions options_;
     std::vector<File> files_;  // files_max slots, never resized
+    std::vector<SetAside> set_aside_;
     std::uint64_t next_sequence_;
 
     std::uint32_t active_ = kNone;

@@ -57,6 +57,10 @@ JournalStats ShardJournal::stats() const noexcept {
         stats.file_count += file.handle != runtime::kNoFile ? 1 : 0;
         stats.live_record_count += file.live_count;
     }
+    for (const SetAside& file : set_aside_) {
+        ++stats.file_count;
+        stats.live_record_count += file.live_count;
+    }
     return stats;
 }
 
@@ -75,15 +79,57 @@ void ShardJournal::settle(File& file) noexcept {
 }
 
 void ShardJournal::check_pressure() noexcept {
-    if (available_count() < 2 && pressure_hook_ != nullptr) {
-        const std::uint64_t oldest = oldest_live();
-        if (oldest != 0) {
-            pressure_hook_(pressure_context_, oldest);
-        }
+    const std::uint64_t oldest = blocking_sequence();
+    if (oldest == 0 || pressure_hook_ == nullptr) {
+        return;
+    }
+    // What pins the newest is left to its own thresholds while there is a file to write to.
+    std::uint64_t last = next_sequence_ - 1;
+    if (active_ != kNone) {
+        const std::uint64_t newest_count = std::max<std::uint64_t>(1, files_.size() / 4);
+        last = files_[active_].sequence - std::min(newest_count, files_[active_].sequence);
+    }
+    if (oldest <= last) {
+        pressure_hook_(pressure_context_, last);
     }
 }
 
+std::uint64_t ShardJournal::blocking_sequence() const noexcept {
+    return available_count() < 2 ? oldest_live() : 0;
+}
+
+/// Does one of the entries that wait for a sync name this slot?
+bool ShardJournal::has_entries_of(std::uint32_t slot) noexcept {
+    bool found = sync_in_flight_ && sync_slot_ == slot;
+    for (Entries* entries : {&awaiting_sync_, &syncing_}) {
+        entries->for_each([&](JournalEntry& entry) { found = found || entry.slot_ == slot; });
+    }
+    return found;
+}
+
+Task<bool> ShardJournal::set_aside(std::uint64_t file_sequence) {
+    const auto found = std::ranges::find_if(files_, [&](const File& file) {
+        return file.state == State::kSealed && file.sequence == file_sequence;
+    });
+    if (found == files_.end() || set_aside_.size() == kSetAsideMax || closing_ ||
+        has_entries_of(static_cast<std::uint32_t>(found - files_.begin()))) {
+        co_return false;
+    }
+    observe::log_warn("storage", "a journal file is kept for the next start: its records cannot go",
+                      {{"sequence", file_sequence}, {"records", found->live_count}});
+    set_aside_.push_back({.sequence = file_sequence, .live_count = found->live_count});
+    const runtime::FileHandle handle = found->handle;
+    *found = File{.state = State::kMaking};
+    (void)co_await runtime::close(io_, handle);
+    *found = File{};
+    kick();
+    co_return true;
+}
+
 bool ShardJournal::has_file_work() const noexcept {
+    if (std::ranges::any_of(set_aside_, [](const SetAside& f) { return f.live_count == 0; })) {
+        return true;
+    }
     bool can_make = false;
     for (const File& file : files_) {
         if (file.poisoned && file.state == State::kSealed && file.live_count == 0 &&
@@ -106,6 +152,7 @@ void ShardJournal::kick() noexcept {
 Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
     ShardJournal& self = *journal;
     co_await self.drop_poisoned();
+    co_await self.drop_set_aside();
     if (self.find_ready() == kNone) {
         const Status made = co_await self.prepare_one();
         if (made.has_value()) {
@@ -125,6 +172,7 @@ Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
     }
     self.maintaining_ = false;
     self.pump();
+    self.kick();
 }
 
 Task<void> ShardJournal::drop_poisoned() {
@@ -139,6 +187,19 @@ Task<void> ShardJournal::drop_poisoned() {
         (void)co_await runtime::close(io_, file.handle);
         (void)co_await runtime::unlink(io_, path);
         file = File{};
+    }
+}
+
+Task<void> ShardJournal::drop_set_aside() {
+    for (;;) {
+        const auto found =
+            std::ranges::find_if(set_aside_, [](const SetAside& f) { return f.live_count == 0; });
+        if (found == set_aside_.end()) {
+            co_return;
+        }
+        const std::string path = path_of(found->sequence);
+        set_aside_.erase(found);
+        (void)co_await runtime::unlink(io_, path);
     }
 }
 

@@ -194,13 +194,13 @@ TEST(ShardJournal, RecyclesFilesAndIgnoresStaleBytes) {
 TEST(ShardJournal, WaitsWhenAllFilesAreInUseAndRaisesPressure) {
     JournalRig rig(4, 3);
     struct Seen {
-        std::uint64_t oldest = 0;
+        std::uint64_t last = 0;
         int count = 0;
     } seen;
     rig.journal->set_pressure_hook(
-        [](void* context, std::uint64_t oldest) noexcept {
+        [](void* context, std::uint64_t last) noexcept {
             auto& into = *static_cast<Seen*>(context);
-            into.oldest = oldest;
+            into.last = last;
             ++into.count;
         },
         &seen);
@@ -217,7 +217,7 @@ TEST(ShardJournal, WaitsWhenAllFilesAreInUseAndRaisesPressure) {
     };
     ASSERT_TRUE(rig.world.run(rig.node, wait_full(rig, sequences)));  // three files of two records
     EXPECT_GT(seen.count, 0);
-    EXPECT_EQ(seen.oldest, 1U);
+    EXPECT_EQ(seen.last, 2U) << "all but the one that is written";
     struct Waiting : JournalEntry {
         bool completed = false;
     } waiting;
@@ -234,12 +234,58 @@ TEST(ShardJournal, WaitsWhenAllFilesAreInUseAndRaisesPressure) {
     rig.world.run_for(kSecond);
     EXPECT_FALSE(waiting.completed);
     EXPECT_EQ(rig.journal->stats().available_file_count, 0U);
+    EXPECT_EQ(seen.last, 3U) << "all, when there is none to write to";
     for (const std::uint64_t sequence : sequences) {
         rig.journal->release(sequence, 1);
     }
     rig.world.run_for(kSecond);
     EXPECT_TRUE(waiting.completed);
     EXPECT_TRUE(waiting.status.has_value());
+}
+
+// What cannot be released leaves the way of the others, and is there after a restart.
+TEST(ShardJournal, AFileIsSetAside) {
+    JournalRig rig(10, 3);
+    std::map<std::uint64_t, std::uint32_t> counts;
+    std::uint64_t offset = 0;
+    for (; offset < 6; ++offset) {
+        const auto sequence = rig.append(offset, 60'000);
+        ASSERT_TRUE(sequence.has_value());
+        ++counts[*sequence];
+    }
+    const auto aside = [&](std::uint64_t sequence) {
+        return rig.world.run(rig.node, rig.journal->set_aside(sequence));
+    };
+    for (std::uint64_t sequence = 1; sequence <= 30; ++sequence) {
+        ASSERT_EQ(rig.journal->blocking_sequence(), sequence);
+        ASSERT_TRUE(aside(sequence));
+        EXPECT_FALSE(aside(sequence)) << "it is no file of the journal any more";
+        for (int i = 0; i < 2; ++i, ++offset) {
+            const auto written = rig.append(offset, 60'000);
+            ASSERT_TRUE(written.has_value());
+            ++counts[*written];
+        }
+    }
+    EXPECT_EQ(rig.journal->stats().live_record_count, 66U);
+    EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0})->batches.size(), 66U);
+    for (const auto& [sequence, count] : counts) {
+        rig.journal->release(sequence, count);
+    }
+    rig.world.run_for(kSecond);
+    EXPECT_EQ(rig.journal->stats().live_record_count, 0U);
+    EXPECT_LE(rig.journal->stats().file_count, 3U);
+    EXPECT_FALSE(rig.node.disk->exists("/state/" + journal_file_name(ShardIndex{0}, 1)));
+}
+
+TEST(ShardJournal, AnAppendThatWaitsIsRefusedAtTheStop) {
+    JournalRig rig(11, 3);
+    for (std::uint64_t offset = 0; offset < 6; ++offset) {
+        ASSERT_TRUE(rig.append(offset, 60'000).has_value());
+    }
+    rig.journal->stop_waiting();
+    const auto refused = rig.append(6, 60'000);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kTransientNotAccepted);
 }
 
 TEST(ShardJournal, WriteErrorGivesUpTheFile) {
