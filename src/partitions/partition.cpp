@@ -108,9 +108,11 @@ std::optional<std::string> Partition::fenced() const {
     return log_->fence_text();
 }
 
-bool Partition::pins_journal(std::uint64_t sequence) const noexcept {
-    return log_->pins_journal(sequence) ||
-           (!offset_records_.empty() && offset_records_.front().file <= sequence);
+bool Partition::pins_journal(std::uint64_t first, std::uint64_t last) const noexcept {
+    return log_->pins_journal(first, last) ||
+           std::ranges::any_of(offset_records_, [first, last](const OffsetRecords& records) {
+               return records.file >= first && records.file <= last;
+           });
 }
 
 Offset Partition::current_offset() const noexcept {
@@ -128,8 +130,9 @@ void Partition::publish_counters() {
 }
 
 Task<Status> Partition::flush() {
-    GALGO_CO_TRY(co_await log_->force_flush());
-    co_return co_await checkpoint_offsets();
+    const Status released = co_await log_->release_journal();
+    const Status checkpointed = co_await checkpoint_offsets();  // whatever became of the log
+    co_return released.has_value() ? checkpointed : released;
 }
 
 Task<Status> Partition::close() {

@@ -88,7 +88,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     [[nodiscard]] bool recovered() const noexcept { return log_->recovery_complete(); }
     /// Tries again what kept it from that.
     coro::Task<Status> complete_recovery() { return log_->complete_recovery(); }
-    [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
+    /// Does it need records in the journal files `first` to `last`?
+    [[nodiscard]] bool pins_journal(std::uint64_t first, std::uint64_t last) const noexcept;
     /// Woken when the last request that held the partition has ended.
     [[nodiscard]] coro::WaitList& released() noexcept { return released_; }
 
@@ -104,8 +105,12 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// 3021 when nothing is stored.
     coro::Task<Status> delete_offset(ConsumerKey consumer);
 
-    /// Writes what waits in memory to its segment, so that a journal file can go.
+    /// Writes what waits in memory to its files, stable where that was promised, so that journal
+    /// files can go.
     coro::Task<Status> flush();
+    /// Called about once a second: a partition that nobody writes lets go of its files. True when
+    /// it had something to do.
+    bool rest() { return log_->rest(); }
     /// Writes the stored offsets to their files when they changed.
     coro::Task<Status> checkpoint_offsets();
     /// Flushes, syncs and closes; no request may be running.

@@ -12,6 +12,11 @@ using coro::Task;
 
 namespace {
 
+/// Between two attempts to flush what could not be flushed.
+constexpr std::uint64_t kReliefRetryNs = 100 * kMillisecond;
+/// Partitions that close their files at a time.
+constexpr std::size_t kRestsMax = 256;
+
 std::string text_of(PartitionKey key) {
     const model::PartitionAddress address = model::unpack_partition_key(key);
     return std::format("{}/{}/{}", address.stream.value(), address.topic.value(),
@@ -45,8 +50,8 @@ PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
       scope_(loop.ready()) {
     storage_.sync_times = options_.segment_sync_times;
     journal.set_pressure_hook(
-        [](void* context, std::uint64_t) noexcept {
-            static_cast<PartitionTable*>(context)->relieve_pressure();
+        [](void* context, std::uint64_t last) noexcept {
+            static_cast<PartitionTable*>(context)->relieve_pressure(last);
         },
         this);
 }
@@ -168,28 +173,60 @@ Task<void> PartitionTable::await_unused(std::shared_ptr<Partition>& partition) {
     }
 }
 
-void PartitionTable::relieve_pressure() {
+void PartitionTable::relieve_pressure(std::uint64_t last) {
     if (!flushing_ && !scope_.closed()) {
         flushing_ = true;
-        scope_.spawn(flush_pinning, coro::Anchor<PartitionTable>(*this));
+        scope_.spawn(flush_pinning, coro::Anchor<PartitionTable>(*this), last);
     }
 }
 
-/// Flushes every partition that pins the oldest journal files.
-Task<void> PartitionTable::flush_pinning(coro::Anchor<PartitionTable> table) {
-    const std::uint64_t oldest = table->storage_.journal.stats().oldest_live_sequence;
+/// Flushes every partition that pins old journal files.
+Task<void> PartitionTable::flush_pinning(coro::Anchor<PartitionTable> table, std::uint64_t last) {
     std::vector<PartitionHandle> pinning;
     for (const auto& [key, row] : table->rows_) {
-        if (row.partition != nullptr && row.partition->pins_journal(oldest)) {
+        if (row.partition != nullptr && row.partition->pins_journal(0, last)) {
             pinning.emplace_back(row.partition);
         }
     }
+    std::vector<PartitionHandle> failed;
     while (!pinning.empty()) {
         const Status flushed = co_await pinning.back()->flush();
-        static_cast<void>(flushed);  // a log that cannot be written has fenced itself and said so
+        if (!flushed.has_value()) {  // the log has fenced itself and said so
+            failed.push_back(std::move(pinning.back()));
+        }
         pinning.pop_back();
     }
+    if (!failed.empty()) {
+        co_await table->set_aside(failed);
+        failed.clear();
+        co_await table->loop_.sleep_for(kReliefRetryNs);  // the journal asks again at once
+    }
     table->flushing_ = false;
+}
+
+/// The journal files that `failed` partitions pin leave the way of the others.
+Task<void> PartitionTable::set_aside(const std::vector<PartitionHandle>& failed) {
+    for (;;) {
+        const std::uint64_t blocking = storage_.journal.blocking_sequence();
+        if (blocking == 0 || std::ranges::none_of(failed, [blocking](const PartitionHandle& one) {
+                return one->pins_journal(blocking, blocking);
+            })) {
+            co_return;
+        }
+        const bool done = co_await storage_.journal.set_aside(blocking);
+        if (!done) {
+            co_return;
+        }
+    }
+}
+
+void PartitionTable::rest() {
+    std::size_t done = 0;
+    for (const auto& [key, row] : rows_) {
+        if (row.partition != nullptr && row.partition->rest() && ++done == kRestsMax) {
+            return;  // the others in a second
+        }
+    }
 }
 
 bool PartitionTable::recovered() const noexcept {
@@ -259,6 +296,7 @@ Task<Status> PartitionTable::close_all() {
         rows_.erase(key);
         changed_.wake_all();
     }
+    co_await storage_.files.close();
     co_return result;
 }
 

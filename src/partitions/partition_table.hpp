@@ -72,9 +72,11 @@ class PartitionTable : public coro::Anchored {
     /// Lives of `key` before `keep_from` are over; `deleted`: the directory goes too.
     coro::Task<void> retire(PartitionKey key, Incarnation keep_from, bool deleted);
 
-    /// Flushes what pins the oldest journal file and checkpoints offsets; called under journal
-    /// pressure.
-    void relieve_pressure();
+    /// Flushes what pins journal files up to `last` and checkpoints offsets; called under journal
+    /// pressure. What cannot be written has its journal files set aside for the next start.
+    void relieve_pressure(std::uint64_t last);
+    /// Lets partitions that nobody writes close their files; called about once a second.
+    void rest();
     /// Checkpoints changed offsets; called about once a second.
     coro::Task<void> checkpoint();
     coro::Task<Status> close_all();
@@ -100,7 +102,8 @@ class PartitionTable : public coro::Anchored {
     [[nodiscard]] std::string directory_of(PartitionKey key) const;
     coro::Task<void> drop_unopened(PartitionKey key, Incarnation keep_from);
     static coro::Task<void> await_unused(std::shared_ptr<Partition>& partition);
-    static coro::Task<void> flush_pinning(coro::Anchor<PartitionTable> table);
+    static coro::Task<void> flush_pinning(coro::Anchor<PartitionTable> table, std::uint64_t last);
+    coro::Task<void> set_aside(const std::vector<PartitionHandle>& failed);
 
     runtime::Loop& loop_;
     TableOptions options_;

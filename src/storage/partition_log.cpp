@@ -208,6 +208,9 @@ void PartitionLog::commit(OpNumber op) {
 void PartitionLog::fence(const Error& error, const char* what) {
     const bool shortage = is_shortage(error);
     const bool passes = shortage || is_full_disk(error);
+    if (passes && fence_.has_value() && !fence_is_temporary_) {
+        return;  // what is for good stays for good
+    }
     if (!fence_.has_value() || (fence_is_temporary_ && !passes)) {
         tell_fence(error, what, passes);
     }
@@ -262,21 +265,27 @@ Task<bool> PartitionLog::try_unfence() {
         probed = co_await flush_once(tail_first_id_ + tail_.size() - 1);
     }
     unfencing_ = false;
-    if (!probed.has_value() || closed_) {
+    // A sync that failed meanwhile has fenced for good.
+    if (!probed.has_value() || closed_ || !fence_is_temporary_) {
         co_return false;
     }
     fence_.reset();
     co_return true;
 }
 
-bool PartitionLog::pins_journal(std::uint64_t sequence) const noexcept {
+bool PartitionLog::pins_journal(std::uint64_t first, std::uint64_t last) const noexcept {
     for (std::size_t i = 0; i < tail_.size(); ++i) {
-        if (tail_[i].journal_sequence != 0) {
-            return tail_[i].journal_sequence <= sequence;  // sequences ascend with the batches
+        const std::uint64_t sequence = tail_[i].journal_sequence;
+        if (sequence > last) {
+            break;  // sequences ascend with the batches
+        }
+        if (sequence != 0 && sequence >= first) {
+            return true;
         }
     }
-    return std::ranges::any_of(pending_releases_, [sequence](const PendingRelease& release) {
-        return release.journal_sequence <= sequence;
+    // Older than the tail: written, and not stable yet.
+    return std::ranges::any_of(pending_releases_, [first, last](const PendingRelease& release) {
+        return release.journal_sequence >= first && release.journal_sequence <= last;
     });
 }
 
@@ -338,6 +347,21 @@ Task<Status> PartitionLog::flush_and_sync() {
     GALGO_CO_TRY(co_await force_flush());
     const Status synced = co_await sync_until(written_total_);
     co_return synced;
+}
+
+Task<Status> PartitionLog::release_journal() {
+    if (fence_.has_value()) {
+        const bool open_again = co_await try_unfence();
+        if (!open_again) {
+            co_return fence_.has_value() ? std::unexpected(*fence_)
+                                         : fail(ErrorCode::kTransientNotAccepted);
+        }
+    }
+    GALGO_CO_TRY(co_await force_flush());
+    if (options_.persisted) {
+        GALGO_CO_TRY(co_await sync_until(written_total_));
+    }
+    co_return Status{};
 }
 
 Task<Status> PartitionLog::close() {

@@ -19,7 +19,7 @@
 // least a second later. Nothing acknowledged is ever dropped.
 //
 // Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no
-// descriptor after drop_idle_files(), no timer, and makes no file before its first flush. The owner
+// descriptor after a second rest(), no timer, and makes no file before its first flush. The owner
 // calls close() (or destroy()) before destruction. Files: docs/formats/segment.md, index.md.
 #pragma once
 
@@ -146,6 +146,9 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> force_flush();
     /// The same, and waits for stable storage.
     coro::Task<Status> flush_and_sync();
+    /// Afterwards no journal record of the batches so far is needed: the tail is in segments, and
+    /// stable when the log is persisted. Tries again what has fenced the log for now.
+    coro::Task<Status> release_journal();
     /// flush_and_sync(), then lets go of all files. The log is not used afterwards. May be called
     /// when fenced.
     coro::Task<Status> close();
@@ -176,8 +179,6 @@ class PartitionLog : public coro::Anchored {
     // ----------------------------------------------------------------------------------------
     /// The oldest sealed segment goes into the trash. Error SegmentNotFound when there is none.
     coro::Task<Status> drop_oldest_segment();
-    /// Drops everything; the log begins at offset 0 under the new incarnation.
-    coro::Task<Status> purge(Incarnation incarnation);
     /// Drops everything: the directory goes into the trash. The log is not used afterwards.
     coro::Task<Status> destroy();
 
@@ -191,13 +192,14 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] bool recovery_complete() const noexcept { return recovery_complete_; }
     /// Tries again what kept the recovery from being complete (a full disk), at most once a second.
     coro::Task<Status> complete_recovery();
-    /// Does it have records in journal files up to `sequence`?
-    [[nodiscard]] bool pins_journal(std::uint64_t sequence) const noexcept;
+    /// Does it have records in the journal files `first` to `last`?
+    [[nodiscard]] bool pins_journal(std::uint64_t first, std::uint64_t last) const noexcept;
     [[nodiscard]] PartitionKey partition() const noexcept { return partition_; }
     [[nodiscard]] Incarnation incarnation() const noexcept { return incarnation_; }
     [[nodiscard]] const LogOptions& options() const noexcept { return options_; }
-    /// Closes the files of the active segment when nothing is on its way.
-    void drop_idle_files() noexcept;
+    /// Called about once a second: a log that was not written since the last call syncs what is not
+    /// stable yet, and then lets go of its files. True when it did something.
+    bool rest();
 
  private:
     struct TailBatch {
@@ -207,8 +209,11 @@ class PartitionLog : public coro::Anchored {
         Timestamp timestamp;
         OpNumber op;
         std::uint64_t journal_sequence = 0;  ///< 0: no record to release (yet)
-        bool failed = false;                 ///< not acknowledged: neither read nor flushed
-        bool writing = false;                ///< part of the flush on its way
+        /// Not acknowledged: not read from here, and not flushed unless a write has it already.
+        /// Then it appears all the same: its client was told an error, which does not say that it
+        /// is not there.
+        bool failed = false;
+        bool writing = false;  ///< part of the flush on its way
 
         [[nodiscard]] Offset end() const noexcept { return base.plus(count); }
     };
@@ -297,6 +302,8 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> open_writer();
     coro::Task<Status> seal();
     coro::Task<Status> make_directory();
+    coro::Task<Status> sync_parents();
+    void drop_idle_files() noexcept;
 
     // partition_log_read.cpp
     [[nodiscard]] std::size_t find_segment(Offset offset) const noexcept;
@@ -361,6 +368,7 @@ class PartitionLog : public coro::Anchored {
     std::vector<PendingRelease> pending_releases_;
     bool directory_exists_ = false;
     bool entries_dirty_ = false;  ///< directory entries not stable yet
+    bool parents_dirty_ = false;  ///< nor, perhaps, those of the directories above
 
     bool flush_running_ = false;
     bool sync_running_ = false;
@@ -368,8 +376,10 @@ class PartitionLog : public coro::Anchored {
     bool background_sync_ = false;
     bool unfencing_ = false;
     bool closed_ = false;
-    std::uint64_t written_total_ = 0;  ///< bytes written to segments since open
-    std::uint64_t synced_total_ = 0;   ///< of those, known as stable
+    std::uint64_t written_total_ = 0;         ///< bytes written to segments since open
+    std::uint64_t synced_total_ = 0;          ///< of those, known as stable
+    std::uint64_t background_sync_mark_ = 0;  ///< the background sync goes on up to here
+    std::uint64_t rested_at_ = 0;             ///< written_total_ at the last rest()
 
     std::optional<Error> fence_;
     bool fence_is_temporary_ = false;

@@ -1,4 +1,4 @@
-// Dropping segments: retention, purge, deletion. Files go to the trash by rename, a deleted
+// Dropping segments: retention, deletion. Files go to the trash by rename, a deleted
 // partition as a whole directory; their bytes are freed there.
 #include <cerrno>
 #include <format>
@@ -104,35 +104,6 @@ Task<Status> PartitionLog::drop_everything() {
         if (!moved.has_value() && status.has_value()) {
             status = moved;
         }
-    }
-    co_return status;
-}
-
-Task<Status> PartitionLog::purge(Incarnation incarnation) {
-    GALGO_CHECK(incarnation > incarnation_);
-    closed_ = true;
-    co_await quiesce();
-    Status status = co_await drop_everything();
-    end_offset_ = committed_end_ = Offset{0};
-    committed_op_ = OpNumber{0};
-    last_timestamp_ = Timestamp{0};
-    incarnation_ = incarnation;
-    fence_.reset();
-    recovery_complete_ = true;  // what older journals tell is of the old incarnation
-    // From here on files of the old incarnation are stale wherever a crash leaves them. Before the
-    // first file there is nothing to tell apart.
-    if (directory_exists_) {
-        const Status noted = co_await write_incarnation();
-        if (noted.has_value()) {
-            const Status synced = co_await runtime::sync_directory(context_.io, directory_);
-            status = status.has_value() ? synced : status;
-        } else {
-            status = noted;
-        }
-    }
-    closed_ = false;
-    if (!status.has_value()) {
-        fence(status.error(), "purge failed");
     }
     co_return status;
 }

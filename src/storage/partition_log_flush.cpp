@@ -57,15 +57,24 @@ Task<void> PartitionLog::flush_in_background(coro::Anchor<PartitionLog> log) {
 }
 
 void PartitionLog::start_background_sync() {
-    if (!background_sync_ && !closed_ && !sync_running_ && synced_total_ < written_total_) {
+    if (closed_ || synced_total_ == written_total_) {
+        return;
+    }
+    background_sync_mark_ =
+        written_total_;  // one on its way covers less: it is followed by another
+    if (!background_sync_) {
         background_sync_ = true;
         scope_.spawn(&PartitionLog::sync_in_background, coro::Anchor<PartitionLog>(*this));
     }
 }
 
 Task<void> PartitionLog::sync_in_background(coro::Anchor<PartitionLog> log) {
-    (void)co_await log->sync_until(log->written_total_);
-    log->background_sync_ = false;
+    PartitionLog& self = *log;
+    Status synced;
+    while (synced.has_value() && !self.closed_ && self.synced_total_ < self.background_sync_mark_) {
+        synced = co_await self.sync_until(self.background_sync_mark_);
+    }
+    self.background_sync_ = false;
 }
 
 // ---- flush
@@ -245,7 +254,7 @@ Task<Status> PartitionLog::sync_once() {
     GALGO_CHECK(!sync_running_);
     sync_running_ = true;
     const std::uint64_t mark = written_total_;
-    const Status status = co_await sync_files();
+    Status status = co_await sync_files();
     if (status.has_value()) {
         synced_total_ = mark;
         release_synced();
@@ -257,6 +266,8 @@ Task<Status> PartitionLog::sync_once() {
             error.os_errno = EIO;
         }
         fence(error, "segment sync failed");
+        // Never the errno that looks as if it passed: a second sync would only seem to help.
+        status = std::unexpected(*fence_);
     }
     sync_running_ = false;
     sync_done_.wake_all();
@@ -269,7 +280,11 @@ Task<Status> PartitionLog::sync_files() {
     const std::uint64_t active_bytes = segments_.empty() ? 0 : segments_.back().size_bytes;
     if (entries_dirty_) {
         entries_dirty_ = false;
-        const Status synced = co_await runtime::sync_directory(context_.io, directory_);
+        Status synced = co_await runtime::sync_directory(context_.io, directory_);
+        if (synced.has_value() && parents_dirty_ && options_.persisted) {
+            synced = co_await sync_parents();
+            parents_dirty_ = !synced.has_value();
+        }
         if (!synced.has_value()) {
             entries_dirty_ = true;
             co_return synced;
@@ -374,13 +389,18 @@ Task<Status> PartitionLog::make_directory() {
     }
     GALGO_CO_TRY(co_await runtime::make_directories(context_.io, directory_));
     GALGO_CO_TRY(co_await write_incarnation());
-    // Each new directory is an entry of the one above it.
+    GALGO_CO_TRY(co_await sync_parents());
+    directory_exists_ = true;
+    co_return Status{};
+}
+
+/// Each directory is an entry of the one above it.
+Task<Status> PartitionLog::sync_parents() {
     for (std::size_t end = directory_.rfind('/');
          end != std::string::npos && end >= root_.size() && end != 0;
          end = directory_.rfind('/', end - 1)) {
         GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_.substr(0, end)));
     }
-    directory_exists_ = true;
     co_return Status{};
 }
 
@@ -427,8 +447,25 @@ Task<Status> PartitionLog::open_writer() {
     co_return Status{};
 }
 
+bool PartitionLog::rest() {
+    if (!writer_.log || closed_) {
+        return false;
+    }
+    if (rested_at_ != written_total_) {
+        rested_at_ = written_total_;
+        return false;
+    }
+    const bool unsynced = synced_total_ != written_total_ && !fence_.has_value();
+    if (unsynced) {
+        start_background_sync();
+    }
+    drop_idle_files();
+    return unsynced || !writer_.log;
+}
+
 void PartitionLog::drop_idle_files() noexcept {
-    if (!flush_running_ && !sync_running_ && synced_total_ == written_total_) {
+    const bool fenced_for_good = fence_.has_value() && !fence_is_temporary_;
+    if (!flush_running_ && !sync_running_ && (synced_total_ == written_total_ || fenced_for_good)) {
         writer_.log.reset();
         writer_.index_file.reset();
         context_.files.forget_log(log_number_);

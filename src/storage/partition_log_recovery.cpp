@@ -119,7 +119,8 @@ Task<Status> PartitionLog::list_segments() {
         co_return std::unexpected(entries.error());
     }
     directory_exists_ = true;
-    entries_dirty_ = true;  // made by a process that may have been killed
+    // Made by a process that may have been killed before it had synced them.
+    entries_dirty_ = parents_dirty_ = true;
     std::vector<Offset> indexes;
     for (const runtime::DirectoryEntry& entry : *entries) {
         if (const auto start = parse_segment_file_name(entry.name, kLogExtension)) {
@@ -656,11 +657,21 @@ Task<Status> PartitionLog::settle_recovered() {
         GALGO_CO_TRY(named);
     }
     GALGO_CO_TRY(co_await sync_until(written_total_));
-    if (entries_dirty_) {
-        entries_dirty_ = false;
-        const Status synced = co_await runtime::sync_directory(context_.io, directory_);
-        entries_dirty_ = entries_dirty_ || !synced.has_value();
-        co_return synced;
+    if (sync_running_) {  // it may have taken the directory along
+        co_await sync_done_.wait();
+        if (fence_.has_value()) {
+            co_return std::unexpected(*fence_);
+        }
+    }
+    while (entries_dirty_) {
+        if (sync_running_) {
+            co_await sync_done_.wait();
+            continue;
+        }
+        if (fence_.has_value()) {
+            co_return std::unexpected(*fence_);
+        }
+        GALGO_CO_TRY(co_await sync_once());
     }
     co_return Status{};
 }

@@ -231,7 +231,7 @@ struct Rig {
         }
     }
     static coro::Task<void> flush_log(coro::Anchor<PartitionLog> log, std::shared_ptr<Rig*> rig) {
-        (void)co_await log->flush_and_sync();
+        (void)co_await log->release_journal();
         (*rig)->relieving = false;
     }
     static coro::Task<Status> shut_down(Rig& rig) {

@@ -1,0 +1,152 @@
+// Partitions of one shard that share its journal, on the simulated disk.
+#include "partitions/partition_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "memory/buffer_pool.hpp"
+#include "model/ids.hpp"
+#include "runtime/io_await.hpp"
+#include "runtime_sim/test_world.hpp"
+#include "wire/batch.hpp"
+
+namespace galgo::partitions {
+namespace {
+
+using coro::Task;
+using runtime_sim::DiskOp;
+
+constexpr Incarnation kLife{1};
+
+PartitionKey key_of(std::uint32_t partition) {
+    return model::pack_partition_key(model::StreamId{0}, model::TopicId{0},
+                                     model::PartitionId{partition});
+}
+
+struct TableRig {
+    TableRig() : node(world.add_node()), pool(memory::PoolOptions{.budget_bytes = 64 * kMiB}) {
+        start();
+    }
+    ~TableRig() { stop(); }
+    void start() { EXPECT_TRUE(world.run(node, boot(*this)).has_value()); }
+    bool stop() {
+        const bool clean = world.run(node, shut_down(*this)).has_value();
+        world.kill(node);
+        table.reset();
+        journal.reset();
+        return clean;
+    }
+    void restart() {
+        stop();
+        world.restart(node, runtime_sim::CrashKind::kPower, runtime_sim::UnsyncedFate::kLoseAll);
+        start();
+    }
+
+    static Task<Status> boot(TableRig& rig) {
+        runtime::IoBackend& io = *rig.node.io;
+        GALGO_CO_TRY(co_await runtime::make_directories(io, "/data/state"));
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, "/data"));
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, "/"));
+        GALGO_CO_TRY_ASSIGN(rig.replay, co_await storage::replay_journals(io, "/data/state"));
+        rig.journal = std::make_unique<storage::ShardJournal>(
+            io, rig.node.queue(),
+            storage::JournalOptions{.directory = "/data/state",
+                                    .epoch = rig.replay.next_epoch(),
+                                    .first_sequence = rig.replay.next_sequence(),
+                                    .file_bytes = 128 * kKiB,
+                                    .files_max = 4});
+        rig.node.loop->add_turn_end([journal = rig.journal.get()] { journal->end_of_turn(); });
+        GALGO_CO_TRY(co_await rig.journal->open());
+        rig.table = std::make_unique<PartitionTable>(
+            *rig.node.loop, rig.pool, *rig.journal,
+            TableOptions{.data_path = "/data", .trash = rig.trash, .replay = &rig.replay});
+        co_return Status{};
+    }
+    static Task<Status> shut_down(TableRig& rig) {
+        const Status closed = co_await rig.table->close_all();
+        co_await rig.journal->close();
+        co_return closed;
+    }
+    static Task<Result<Offset>> append(TableRig& rig, std::uint32_t partition, std::size_t bytes) {
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle,
+                            co_await rig.table->open(key_of(partition), kLife, rig.options,
+                                                     [](const Counters&) {}));
+        wire::BatchBuilder builder;
+        builder.reset(1);
+        const std::vector<std::byte> payload(bytes, std::byte{7});
+        builder.add({.id = 1, .timestamp_us = 1, .payload = payload, .user_headers = {}});
+        const ConstBytes built = builder.finish();
+        memory::BufRef batch = *rig.pool.acquire(built.size());
+        std::ranges::copy(built, batch.mutable_bytes().begin());
+        Result<Offset> base =
+            co_await handle->append({.batch = std::move(batch), .message_count = 1});
+        co_return base;
+    }
+    Result<Offset> append_now(std::uint32_t partition, std::size_t bytes) {
+        return world.run(node, append(*this, partition, bytes));
+    }
+    static Task<Result<std::uint32_t>> count_of(TableRig& rig, std::uint32_t partition) {
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle,
+                            co_await rig.table->open(key_of(partition), kLife, rig.options,
+                                                     [](const Counters&) {}));
+        GALGO_CO_TRY_ASSIGN(const PollResult polled,
+                            co_await handle->poll({.strategy = {.kind = wire::PollingKind::kFirst},
+                                                   .count = 1000,
+                                                   .bytes_max = 64 * kMiB}));
+        co_return polled.read.message_count;
+    }
+
+    runtime_sim::TestWorld world{1};
+    runtime_sim::Node& node;
+    memory::BufferPool pool;
+    PartitionOptions options{.segment_size_bytes = 1 * kGiB,
+                             .messages_required_to_save = 1'000'000,
+                             .size_required_to_save_bytes = 1 * kGiB,
+                             .persisted = true};
+    storage::Trash trash{"/data/trash"};
+    storage::JournalReplay replay;
+    std::unique_ptr<storage::ShardJournal> journal;
+    std::unique_ptr<PartitionTable> table;
+};
+
+// The journal holds half a MiB. Nothing but its pressure flushes these partitions.
+TEST(PartitionTable, APartitionThatCannotBeWrittenStopsNobody) {
+    TableRig rig;
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_TRUE(rig.append_now(0, 1000).has_value());
+    }
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = "partitions/0/", .times = 1000});
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 20'000).has_value()) << i;
+        ASSERT_TRUE(rig.append_now(2, 1000).has_value()) << i;
+    }
+    EXPECT_EQ(rig.table->faults().size(), 1U);
+    EXPECT_FALSE(rig.append_now(0, 1000).has_value());
+    rig.node.disk->clear_faults();
+    rig.restart();
+    EXPECT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 0)), 3U);
+    EXPECT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 1)), 100U);
+    EXPECT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 2)), 100U);
+}
+
+TEST(PartitionTable, PartitionsAtRestHoldNoFiles) {
+    TableRig rig;
+    const std::size_t before = rig.node.disk->open_file_count();
+    for (std::uint32_t partition = 0; partition < 20; ++partition) {
+        ASSERT_TRUE(rig.append_now(partition, 70'000).has_value());
+    }
+    rig.world.run_for(kSecond);
+    EXPECT_GE(rig.node.disk->open_file_count(), before + 40);
+    for (int i = 0; i < 3; ++i) {
+        rig.table->rest();
+        rig.world.run_for(kSecond);
+    }
+    EXPECT_LE(rig.node.disk->open_file_count(), before + 4) << "of the journal";
+    EXPECT_TRUE(rig.append_now(3, 70'000).has_value());
+}
+
+}  // namespace
+}  // namespace galgo::partitions

@@ -1,0 +1,178 @@
+// What a partition log keeps to when the disk or the journal does not: fences, pressure, idle
+// files.
+#include "test_rig.hpp"
+
+namespace galgo::storage {
+namespace {
+
+using runtime_sim::CrashKind;
+using runtime_sim::DiskOp;
+using runtime_sim::UnsyncedFate;
+
+constexpr LogOptions kPersistedUntilAsked{
+    .messages_required_to_save = 1'000'000, .size_required_to_save = 1 * kGiB, .persisted = true};
+
+coro::Task<Status> append_two(Rig& rig) {
+    auto [first, second] = co_await coro::all(rig.append(1, 100'000), rig.append(1, 100'000));
+    co_return first.has_value() ? second : first;
+}
+
+// The kernel reports it once; the sync after it succeeds and has stored nothing.
+TEST(PartitionLogFaults, ASyncThatFailedForRoomIsNotRepeated) {
+    Rig rig(1, {.segment_size = 50'000, .persisted = true});
+    rig.start();
+    for (int i = 0; i < 8; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 10'000).has_value());
+    }
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kSync, .path_contains = ".log", .times = 1, .error = ENOSPC});
+    const Status rolled = rig.world.run(rig.node, rig.log->force_flush());
+    ASSERT_EQ(rig.node.disk->fault_count(), 1U);
+    EXPECT_FALSE(rolled.has_value());
+    ASSERT_TRUE(rig.log->fenced().has_value());
+    EXPECT_EQ(rig.log->fenced()->retry, RetryClass::kNever);
+    rig.world.run_for(2 * kSecond);
+    EXPECT_FALSE(rig.append_now(1, 10'000).has_value());
+    EXPECT_EQ(rig.journal->stats().live_record_count, 8U);
+    rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+    rig.start();
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLogFaults, AFullDiskDoesNotReplaceAFailedSync) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        Rig rig(seed, {.persisted = true});
+        rig.start();
+        ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = ".log", .times = 1});
+        rig.node.disk->add_fault({.op = DiskOp::kWrite,
+                                  .path_contains = ".log",
+                                  .skip = 1,
+                                  .times = 100,
+                                  .error = ENOSPC});
+        EXPECT_FALSE(rig.world.run(rig.node, append_two(rig)).has_value());
+        rig.node.disk->clear_faults();
+        ASSERT_TRUE(rig.log->fenced().has_value());
+        EXPECT_EQ(rig.log->fenced()->retry, RetryClass::kNever) << "seed " << seed;
+        rig.world.run_for(2 * kSecond);
+        EXPECT_FALSE(rig.append_now(1, 10'000).has_value()) << "seed " << seed;
+        rig.crash(CrashKind::kPower);
+        rig.start();
+        rig.verify(true);
+        rig.stop();
+    }
+}
+
+// Nothing but the pressure ever flushes this log: 4 MiB go through a journal of 1.5 MiB.
+TEST(PartitionLogFaults, PressureReleasesTheJournalOfAPersistedLog) {
+    Rig rig(2, kPersistedUntilAsked);
+    rig.start();
+    for (int i = 0; i < 200; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 20'000).has_value());
+    }
+    rig.verify(true);
+    rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+    rig.start();
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLogFaults, WrittenRecordsPinUntilTheyAreStable) {
+    Rig rig(3, kPersistedUntilAsked);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 50'000).has_value());
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+    for (int i = 0; i < 6; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 50'000).has_value());
+    }
+    EXPECT_TRUE(rig.log->pins_journal(1, 1)) << "written, and the tail begins there, too";
+    EXPECT_TRUE(rig.log->pins_journal(2, 2));
+    EXPECT_FALSE(rig.log->pins_journal(3, 9));
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+    ASSERT_TRUE(rig.append_now(1, 50'000).has_value());
+    EXPECT_TRUE(rig.log->pins_journal(1, 1)) << "the tail does not";
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+    EXPECT_EQ(rig.journal->stats().live_record_count, 8U);
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->release_journal()).has_value());
+    EXPECT_EQ(rig.journal->stats().live_record_count, 0U) << "with an empty tail";
+    EXPECT_FALSE(rig.log->pins_journal(0, 9));
+    rig.stop();
+}
+
+// A flush that ends while an earlier one is synced asks for a sync of its own.
+TEST(PartitionLogFaults, WhatIsFlushedDuringASyncIsSynced) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        Rig rig(seed, {.messages_required_to_save = 1, .persisted = true});
+        rig.start();
+        for (int i = 0; i < 20; ++i) {
+            ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+        }
+        rig.world.run_for(kSecond);
+        EXPECT_EQ(rig.log->stats().unsynced_bytes, 0U) << "seed " << seed;
+        EXPECT_EQ(rig.journal->stats().live_record_count, 0U) << "seed " << seed;
+        rig.stop();
+    }
+}
+
+TEST(PartitionLogFaults, ReleaseOfTheJournalIsTriedAgainWhenThereIsRoom) {
+    Rig rig(4, kPersistedUntilAsked);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
+    EXPECT_FALSE(rig.world.run(rig.node, rig.log->release_journal()).has_value());
+    EXPECT_FALSE(rig.world.run(rig.node, rig.log->release_journal()).has_value());
+    rig.world.run_for(kSecond + kMillisecond);
+    EXPECT_TRUE(rig.world.run(rig.node, rig.log->release_journal()).has_value());
+    EXPECT_FALSE(rig.log->fenced().has_value());
+    EXPECT_EQ(rig.journal->stats().live_record_count, 0U);
+    rig.stop();
+}
+
+TEST(PartitionLogFaults, ALogAtRestHoldsNoFile) {
+    Rig rig(5);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());  // written, and nobody asks for a sync
+    EXPECT_EQ(rig.context->files.open_count(), 2U);
+    EXPECT_FALSE(rig.log->rest()) << "it was written since";
+    EXPECT_TRUE(rig.log->rest()) << "a sync";
+    rig.world.run_for(kSecond);
+    EXPECT_EQ(rig.log->stats().unsynced_bytes, 0U);
+    EXPECT_TRUE(rig.log->rest());
+    EXPECT_FALSE(rig.log->rest());
+    rig.world.run_for(kSecond);
+    EXPECT_EQ(rig.context->files.open_count(), 0U);
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+    }
+    rig.verify(true);
+    rig.restart();
+    rig.verify(true);
+    rig.stop();
+}
+
+// kill -9 between the making of the directories and their syncs; then power, behind an append.
+TEST(PartitionLogFaults, DirectoriesOfAKilledProcessAreSynced) {
+    int ended = 0;
+    for (std::uint64_t after = 1; after <= 60; ++after) {
+        Rig rig(after, {.persisted = true});
+        rig.start();
+        rig.node.io->crash_after(after);
+        const auto done = rig.world.run_until_crash(rig.node, rig.append(1, 100'000));
+        ended += done.has_value() ? 1 : 0;
+        rig.crash(CrashKind::kProcess);
+        rig.start();
+        ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+        rig.start();
+        ASSERT_NO_FATAL_FAILURE(rig.verify(true)) << "killed behind " << after;
+        rig.stop();
+    }
+    EXPECT_GT(ended, 0);
+    EXPECT_LT(ended, 60);
+}
+
+}  // namespace
+}  // namespace galgo::storage
