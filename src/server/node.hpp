@@ -105,7 +105,6 @@ class Node {
 
     std::vector<std::thread> threads_;
     std::atomic<std::uint32_t> shards_started_{0};
-    std::atomic<std::uint32_t> shards_failed_{0};
     std::unique_ptr<runtime::Sleeper> boot_wait_;  ///< shard 0's
     bool config_is_written_ = false;
     std::unique_ptr<coro::Event> boot_finished_;  ///< set by finish_boot(); null: it never ran

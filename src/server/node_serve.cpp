@@ -33,10 +33,7 @@ constexpr std::size_t kSignalInfoSize = 128;  // sizeof(signalfd_siginfo)
 /// First task of every shard's loop. Shard 0's serves until a signal and stops everybody.
 Task<void> Node::serve_on_loop(coro::Anchor<shard::Shard> shard, std::uintptr_t node) {
     Node& self = *reinterpret_cast<Node*>(node);
-    const Status started = co_await shard->start();
-    if (!started.has_value()) {
-        self.shards_failed_.fetch_add(1);
-    }
+    co_await shard->start();
     self.shards_started_.fetch_add(1, std::memory_order_release);
     if (shard->self() != ShardIndex{0}) {
         co_return;
@@ -62,9 +59,6 @@ Task<void> Node::serve() {
 Task<bool> Node::bring_up() {
     while (shards_started_.load(std::memory_order_acquire) < cpus_.size()) {
         co_await shard0_->loop().sleep_for(kStartPollNs);
-    }
-    if (shards_failed_.load() != 0) {
-        co_return refuse("a shard could not start, see the log");
     }
     boot_wait_ = std::make_unique<runtime::Sleeper>(shard0_->loop());
     if (shards_recovered()) {

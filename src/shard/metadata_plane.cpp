@@ -177,6 +177,10 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     driver_.appended(in_flight, written.has_value(), [this](replication::Proposal& proposal) {
         on_commit(static_cast<InFlight&>(proposal));
     });
+    if (stopping_) {
+        work_.set();  // a failed one has nothing to publish, and may be the last that the stop
+                      // awaits
+    }
     co_await in_flight.settled();
     if (in_flight.outcome() == ErrorCode::kOk) {
         observe::record_time(options_.commit_times, began, loop_.io().now());

@@ -138,8 +138,8 @@ Task<void> PartitionOwner::forget_group(ForgetGroup command) {
     }
 }
 
-Task<Status> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex self,
-                                           const storage::JournalReplay& replay) {
+Task<void> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex self,
+                                         const storage::JournalReplay& replay) {
     for (const metadata::Stream& stream : metadata_.state().streams().rows()) {
         for (const metadata::Topic& topic : stream.topics.rows()) {
             for (std::uint32_t i = 0; i < topic.partition_count(); ++i) {
@@ -154,7 +154,6 @@ Task<Status> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex
         }
     }
     co_await open_unopened();
-    co_return Status{};
 }
 
 /// One partition that cannot be opened is reported, and tried again later; the others are served.

@@ -34,8 +34,8 @@ class PartitionOwner {
 
     /// Opens every partition of this shard that has files or is named by the journals of earlier
     /// runs, so that nothing stays in those journals and counters are right from the start.
-    coro::Task<Status> open_existing(std::uint16_t shard_count, ShardIndex self,
-                                     const storage::JournalReplay& replay);
+    coro::Task<void> open_existing(std::uint16_t shard_count, ShardIndex self,
+                                   const storage::JournalReplay& replay);
 
     /// Every one of them was opened, and nothing of it is left in those journals.
     [[nodiscard]] bool recovered() const noexcept {

@@ -85,7 +85,7 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
 
 Shard::~Shard() = default;
 
-Task<Status> Shard::start() {
+Task<void> Shard::start() {
     const Status opened = co_await journal_.open();
     if (!opened.has_value()) {
         observe::log_error("shard", "the journal could not be made; sends are refused until it can",
@@ -94,11 +94,10 @@ Task<Status> Shard::start() {
     if (plane_ != nullptr) {
         plane_->start();
     }
-    const Status existing = co_await owner_.open_existing(
-        static_cast<std::uint16_t>(process_.mesh.shard_count()), self_, *process_.replay);
+    co_await owner_.open_existing(static_cast<std::uint16_t>(process_.mesh.shard_count()), self_,
+                                  *process_.replay);
     check_recovery();
     scope_.spawn(housekeep, Anchor(*this));
-    co_return existing;
 }
 
 void Shard::check_recovery() noexcept {
@@ -112,6 +111,7 @@ void Shard::check_recovery() noexcept {
 Task<void> Shard::housekeep(Anchor<Shard> shard) {
     while (co_await shard->housekeeping_.sleep_for(kHousekeepingNs)) {
         co_await shard->table_.checkpoint();
+        shard->table_.rest();
         if (!shard->recovered()) {
             co_await shard->owner_.complete_recovery();
             shard->check_recovery();
@@ -308,6 +308,8 @@ Task<StopReply> Shard::stop(StopPhase phase) {
     if (phase == StopPhase::kConnections) {
         services_.stopping = true;
         process_.offload.refuse();
+        // Requests that wait for room in the journal would keep their connections open for ever.
+        journal_.stop_waiting();
         co_await connections_.stop();
         co_return reply;
     }
@@ -321,10 +323,13 @@ Task<StopReply> Shard::stop(StopPhase phase) {
 
 Task<bool> Shard::stop_all() {
     bool clean = true;
+    journal_.stop_waiting();
     for (const StopPhase phase : {StopPhase::kConnections, StopPhase::kPartitions}) {
         if (phase == StopPhase::kPartitions && plane_ != nullptr) {
             co_await plane_->stop();
         }
+        // All are told before one is awaited: the requests of one shard wait for the others.
+        std::vector<runtime::Ticket> tickets;
         for (std::uint16_t i = 0; i < process_.mesh.shard_count(); ++i) {
             const ShardIndex shard{i};
             if (shard == self_) {
@@ -335,7 +340,10 @@ Task<bool> Shard::stop_all() {
             while (!port_.try_send(shard, StopCommand{.ticket = *ticket, .phase = phase})) {
                 co_await loop_.sleep_for(kMillisecond);
             }
-            const ReplyBody reply = co_await slots_.wait(*ticket);
+            tickets.push_back(*ticket);
+        }
+        for (const runtime::Ticket ticket : tickets) {
+            const ReplyBody reply = co_await slots_.wait(ticket);
             clean = clean && std::get<StopReply>(reply).clean;
         }
         const StopReply own = co_await stop(phase);

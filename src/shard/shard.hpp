@@ -80,7 +80,7 @@ class Shard : public coro::Anchored {
     [[nodiscard]] const Health& health() const noexcept { return health_; }
 
     /// Opens the journal, starts the plane, opens the partitions that have files.
-    coro::Task<Status> start();
+    coro::Task<void> start();
     /// Every partition of this shard is whole without the journals of earlier runs. Often true
     /// after start(), else once a full disk has room again or files can be opened. Readable by
     /// other threads.
