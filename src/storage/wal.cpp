@@ -32,6 +32,12 @@ std::unexpected<WalFailure> failure(const Error& error, std::string text) {
     return std::unexpected(WalFailure{.error = error, .text = std::move(text)});
 }
 
+std::string lost_text(const std::string& path, std::string_view what, std::string_view proof) {
+    return std::format(
+        "{} {}, but {}: restore the file from a copy, or start with --fresh to delete everything",
+        path, what, proof);
+}
+
 }  // namespace
 
 Wal::Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path)
@@ -39,9 +45,13 @@ Wal::Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path)
 
 Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBackend& io,
                                                                 coro::ReadyQueue& ready,
-                                                                std::string path,
-                                                                OnEntry on_entry) {
+                                                                std::string path, OnEntry on_entry,
+                                                                std::string required_by) {
     std::unique_ptr<Wal> wal(new Wal(io, ready, std::move(path)));
+    if (const Result<runtime::FileFacts> facts = io.file_facts(wal->path_);
+        !facts.has_value() && !required_by.empty()) {
+        co_return failure(facts.error(), lost_text(wal->path_, "is missing", required_by));
+    }
     const Result<runtime::FileHandle> file =
         co_await runtime::open(io, wal->path_, runtime::OpenMode::kCreate, kModeBits);
     if (!file.has_value()) {
@@ -57,7 +67,7 @@ Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBacke
         co_return failure(synced.error(),
                           std::format("cannot sync {}: {}", parent, to_string(synced.error())));
     }
-    auto replayed = co_await wal->replay(on_entry);
+    auto replayed = co_await wal->replay(on_entry, required_by);
     if (!replayed.has_value()) {
         (void)co_await runtime::close(io, wal->file_);
         co_return std::unexpected(std::move(replayed.error()));
@@ -88,7 +98,8 @@ Task<Status> Wal::allocate(std::uint64_t bytes) {
     co_return Status{};
 }
 
-Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
+Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry,
+                                                  const std::string& required_by) {
     const Result<runtime::FileFacts> facts = io_.file_facts(path_);
     if (!facts.has_value()) {
         co_return failure(facts.error(),
@@ -128,6 +139,10 @@ Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
         position += header->size;
     }
     size_bytes_ = position;
+    if (file_bytes == 0 && !required_by.empty()) {
+        co_return failure(fail(ErrorCode::kInvalidFormat).error(),
+                          lost_text(path_, "is empty", required_by));
+    }
     if (position == file_bytes) {
         co_return std::expected<void, WalFailure>{};
     }
@@ -142,6 +157,10 @@ Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry) {
             std::format("{} is damaged at position {} with valid entries behind it: restore the "
                         "file, or cut it there to give up what follows",
                         path_, position));
+    }
+    if (position == 0 && !required_by.empty()) {
+        co_return failure(fail(ErrorCode::kInvalidFormat).error(),
+                          lost_text(path_, "has no valid entry", required_by));
     }
     const Status done = co_await cut(position, file_bytes);
     if (!done.has_value()) {

@@ -50,11 +50,12 @@ class Wal : public coro::Anchored {
     /// Called for each entry in order; the body is borrowed. An error ends the opening with it.
     using OnEntry = UniqueFunction<Status(const wire::PrepareHeader& header, ConstBytes body)>;
 
-    /// `path`'s directory exists. Makes the file when it is absent.
-    static coro::Task<std::expected<std::unique_ptr<Wal>, WalFailure>> open(runtime::IoBackend& io,
-                                                                            coro::ReadyQueue& ready,
-                                                                            std::string path,
-                                                                            OnEntry on_entry);
+    /// `path`'s directory exists. Makes the file when it is absent. `required_by`: what proves that
+    /// entries were made before; when it is not empty, a file that is absent or has no valid first
+    /// entry is refused and left as it is.
+    static coro::Task<std::expected<std::unique_ptr<Wal>, WalFailure>> open(
+        runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path, OnEntry on_entry,
+        std::string required_by = {});
     ~Wal() = default;
 
     class AppendAwaiter;
@@ -75,7 +76,8 @@ class Wal : public coro::Anchored {
  private:
     Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path);
 
-    coro::Task<std::expected<void, WalFailure>> replay(OnEntry& on_entry);
+    coro::Task<std::expected<void, WalFailure>> replay(OnEntry& on_entry,
+                                                       const std::string& required_by);
     coro::Task<Result<bool>> valid_entry_behind(std::uint64_t position, std::uint64_t file_bytes);
     coro::Task<Status> cut(std::uint64_t position, std::uint64_t file_bytes);
     static coro::Task<void> commit(coro::Anchor<Wal> wal);

@@ -36,14 +36,16 @@ struct WalRig {
         }
     }
     /// Empty text on success.
-    std::string open() {
+    std::string open(std::string required_by = {}) {
         ops.clear();
-        auto opened = world.run(
-            node, Wal::open(*node.io, node.queue(), kPath,
-                            [this](const wire::PrepareHeader& header, ConstBytes) -> Status {
-                                ops.push_back(header.op.value());
-                                return {};
-                            }));
+        auto opened =
+            world.run(node, Wal::open(
+                                *node.io, node.queue(), kPath,
+                                [this](const wire::PrepareHeader& header, ConstBytes) -> Status {
+                                    ops.push_back(header.op.value());
+                                    return {};
+                                },
+                                std::move(required_by)));
         if (!opened.has_value()) {
             return opened.error().text;
         }
@@ -207,6 +209,24 @@ TEST(Wal, AFileThatIsThereMayHaveNoStableName) {
     rig.crash(CrashKind::kProcess);
     rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = "/metadata", .times = 1});
     EXPECT_NE(rig.open(), "") << "the directory is synced by every opening";
+}
+
+TEST(Wal, RefusesToBeginAnewWhereEntriesHaveBeen) {
+    WalRig rig(31);
+    EXPECT_NE(rig.open("data is there").find("is missing, but data is there"), std::string::npos);
+    EXPECT_FALSE(rig.node.disk->exists(kPath));
+    rig.node.disk->write_file(kPath, {});
+    EXPECT_NE(rig.open("data is there").find("is empty"), std::string::npos);
+    std::vector<std::byte> torn = entry(1, 100);
+    torn.resize(100);
+    rig.node.disk->write_file(kPath, torn);
+    EXPECT_NE(rig.open("data is there").find("has no valid entry"), std::string::npos);
+    EXPECT_EQ(rig.node.disk->read_file(kPath), torn);  // as it was
+    ASSERT_EQ(rig.open(), "");                         // a first start that was killed
+    ASSERT_TRUE(rig.append(1).has_value());
+    rig.crash(CrashKind::kPower);
+    EXPECT_EQ(rig.open("data is there"), "");
+    EXPECT_EQ(rig.ops, std::vector<std::uint64_t>{1});
 }
 
 }  // namespace
