@@ -159,8 +159,8 @@ Task<void> PartitionTable::retire(PartitionKey key, Incarnation keep_from, bool 
 Task<void> PartitionTable::drop_unopened(PartitionKey key, Incarnation keep_from) {
     const Incarnation last{keep_from.value() - 1};
     rows_[key] = Row{.incarnation = last};
-    const Status dropped =
-        co_await storage::trash_partition(storage_, directory_of(key), key, last);
+    const Status dropped = co_await storage::trash_unopened(storage_, options_.data_path,
+                                                            directory_of(key), key, last);
     report_dropped(key, dropped);
     rows_.erase(key);
     changed_.wake_all();

@@ -228,6 +228,23 @@ void Node::make_histograms() {
     metadata_sync_ = histogram(sync, sync_help, {{"file", "metadata_log"}, {"shard", "0"}});
 }
 
+/// What says that the metadata log had entries when the last process ended; empty: nothing, so this
+/// may be the first start. A partition's directory is made for an entry; the printed configuration
+/// is written when the first entries are stable.
+std::string Node::proof_of_entries() const {
+    const std::string streams = data_path_ + "/streams";
+    if (const auto entries = io_->list_directory(streams);
+        entries.has_value() && !entries->empty()) {
+        return streams + " holds partitions";
+    }
+    const std::string config =
+        data_path_ + "/" + config_.system.runtime_path + "/current_config.toml";
+    if (io_->file_facts(config).has_value()) {
+        return config + " says that a start was completed";
+    }
+    return {};
+}
+
 /// Metadata WAL and shard journals, before any shard runs.
 bool Node::replay() {
     metadata::State state(metadata::StateOptions{
@@ -252,11 +269,17 @@ bool Node::replay() {
                      .request_checksum = header.request_checksum,
                      .user = header.user,
                      .body = body});
-                static_cast<void>(outcome);  // what it was when it was answered
+                for (const metadata::Change& change : outcome.changes) {
+                    if (change.kind == metadata::ChangeKind::kPartitionDeleted ||
+                        change.kind == metadata::ChangeKind::kPartitionPurged) {
+                        trash_.note_retired(change.partition, change.incarnation_before);
+                    }
+                }
                 replayed_op_ = header.op;
                 replayed_timestamp_ = header.timestamp;
                 return {};
-            });
+            },
+            proof_of_entries());
     });
     if (!wal.has_value()) {
         return refuse(wal.error().text);
@@ -272,6 +295,20 @@ bool Node::replay() {
                       "/state cannot be read: " + to_string(journals.error()));
     }
     replay_ = *std::move(journals);
+    if (!replay_.refusal().empty()) {
+        return refuse(replay_.refusal());
+    }
+    for (const auto& [life, facts] : replay_.partitions()) {
+        const metadata::Partition* row = state.find_partition(life.first);
+        if ((row == nullptr || row->incarnation != life.second) &&
+            !trash_.is_retired(life.first, life.second)) {
+            observe::log_error(
+                "server",
+                "the journals know a partition that the metadata log does not; they are kept",
+                {{"partition", life.first}, {"incarnation", life.second}});
+            replay_.keep_files();
+        }
+    }
     metadata_ = std::make_unique<shard::MetadataPair>(
         cpus_.size(), shard::MetadataCopy{.state = std::move(state), .registry = &stats_registry_});
     observe::log_info("server", "replayed",

@@ -58,6 +58,7 @@ class Node {
     void start_threads();
     coro::Task<void> serve();
     coro::Task<bool> bring_up();
+    [[nodiscard]] std::string proof_of_entries() const;
     [[nodiscard]] bool shards_recovered() const;
     coro::Task<void> remove_old_journals();
     static coro::Task<void> finish_boot(coro::Anchor<shard::Shard> shard, std::uintptr_t node);

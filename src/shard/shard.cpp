@@ -248,12 +248,14 @@ void Shard::on_changes(const std::vector<metadata::Change>& changes) {
     for (const metadata::Change& change : changes) {
         switch (change.kind) {
             case metadata::ChangeKind::kPartitionDeleted:
+                process_.trash.note_retired(change.partition, change.incarnation_before);
                 tell_owner(change.partition,
                            RetirePartition{.key = change.partition,
                                            .keep_from = change.incarnation_before.next(),
                                            .deleted = true});
                 break;
             case metadata::ChangeKind::kPartitionPurged:
+                process_.trash.note_retired(change.partition, change.incarnation_before);
                 tell_owner(change.partition, RetirePartition{.key = change.partition,
                                                              .keep_from = change.incarnation});
                 break;

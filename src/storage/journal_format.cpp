@@ -32,7 +32,10 @@ constexpr std::size_t kAtMessageCount = 84;
 constexpr std::size_t kAtBodyBytes = 88;
 constexpr std::size_t kAtConsumerId = 92;
 constexpr std::size_t kAtKindAgain = 96;  // kind and consumer kind again, under the checksum
-static_assert(kAtKindAgain + 2 <= kJournalRecordHeaderBytes);
+constexpr std::size_t kAtStableBytes = 104;
+constexpr std::size_t kAtPriorSequence = 112;
+constexpr std::size_t kAtPriorStableBytes = 120;
+static_assert(kAtPriorStableBytes + 8 == kJournalRecordHeaderBytes);
 
 std::uint64_t record_checksum(ConstBytes header, ConstBytes body, std::uint64_t seed,
                               std::uint64_t position) noexcept {
@@ -96,6 +99,9 @@ void encode_journal_record(MutableBytes to, const JournalRecord& record, ConstBy
     store<std::uint32_t>(to, kAtConsumerId, record.consumer_id);
     store<std::uint8_t>(to, kAtKindAgain, static_cast<std::uint8_t>(record.kind));
     store<std::uint8_t>(to, kAtKindAgain + 1, record.consumer_kind);
+    store<std::uint64_t>(to, kAtStableBytes, record.stable_bytes);
+    store<std::uint64_t>(to, kAtPriorSequence, record.prior_sequence);
+    store<std::uint64_t>(to, kAtPriorStableBytes, record.prior_stable_bytes);
     store<std::uint64_t>(to, kAtChecksum, record_checksum(to, body, seed, position));
 }
 
@@ -120,6 +126,9 @@ std::optional<JournalRecord> decode_journal_record(ConstBytes header) noexcept {
         .batch_checksum = load<std::uint64_t>(header, kAtBatchChecksum),
         .batch_length = load<std::uint64_t>(header, kAtBatchLength),
         .body_bytes = load<std::uint32_t>(header, kAtBodyBytes),
+        .stable_bytes = load<std::uint64_t>(header, kAtStableBytes),
+        .prior_sequence = load<std::uint64_t>(header, kAtPriorSequence),
+        .prior_stable_bytes = load<std::uint64_t>(header, kAtPriorStableBytes),
     };
     if (kind < 1 || kind > 5 || kind != load<std::uint8_t>(header, kAtKindAgain) ||
         record.consumer_kind != load<std::uint8_t>(header, kAtKindAgain + 1)) {

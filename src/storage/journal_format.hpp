@@ -60,6 +60,11 @@ struct JournalRecord {
     std::uint64_t batch_checksum = 0;
     std::uint64_t batch_length = 0;  ///< bytes of the batch in its segment
     std::uint32_t body_bytes = 0;    ///< behind this header; 0 for all but kBatch
+    // What the writer knew as synced when it wrote the record: bytes of this file, and of the file
+    // that it wrote before. Damage in there is not the trace of a crash. 0: nothing.
+    std::uint64_t stable_bytes = 0;
+    std::uint64_t prior_sequence = 0;
+    std::uint64_t prior_stable_bytes = 0;
 
     bool operator==(const JournalRecord&) const noexcept = default;
 };

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <format>
 #include <memory>
 #include <tuple>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "wire/batch.hpp"
 
 namespace galgo::storage {
 
@@ -17,6 +19,8 @@ namespace {
 
 constexpr std::size_t kWindowBytes = 1 * kMiB;
 static_assert(kWindowBytes > kJournalRecordHeaderBytes + kBulkBatchBytes);
+constexpr std::uint64_t kFirstRecordAt = kJournalFileHeaderBytes;
+constexpr std::byte kMagicFirst{'G'};  // of a record; looked for before all else
 
 }  // namespace
 
@@ -28,6 +32,12 @@ const JournalFacts* JournalReplay::find(PartitionKey partition, Incarnation inca
 void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
                                 std::uint64_t body_position) {
     ++record_count_;
+    File& source = files_[file];
+    source.stable_bytes = std::max(source.stable_bytes, record.stable_bytes);
+    if (record.prior_sequence != 0) {
+        std::uint64_t& prior = prior_stable_[{source.shard, record.prior_sequence}];
+        prior = std::max(prior, record.prior_stable_bytes);
+    }
     JournalFacts& facts = partitions_[{record.partition, record.incarnation}];
     facts.partition = record.partition;
     facts.incarnation = record.incarnation;
@@ -53,6 +63,12 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
         return;
     }
     if (record.kind == JournalKind::kBatchDropped) {
+        for (Gap& gap : gaps_) {
+            gap.dropped = gap.dropped ||
+                          (gap.record.has_value() && gap.record->partition == record.partition &&
+                           gap.record->incarnation == record.incarnation &&
+                           gap.record->base_offset == record.base_offset);
+        }
         std::erase_if(facts.batches, [&record](const JournaledBatch& batch) {
             return batch.base_offset == record.base_offset;
         });
@@ -110,13 +126,259 @@ Task<Status> JournalReplay::scan_file(runtime::IoBackend& io, std::uint32_t inde
             !verify_journal_record(rest,
                                    rest.subspan(kJournalRecordHeaderBytes, record->body_bytes),
                                    seed, position)) {
-            break;
+            // The trace of a crash, or damage: that is judged when all has been read.
+            const auto behind = co_await find_record(io, handle, file, position + 1);
+            if (!behind.has_value()) {
+                status = std::unexpected(behind.error());
+                break;
+            }
+            if (!behind->has_value()) {
+                break;
+            }
+            auto named = co_await judge_record(io, handle, position, **behind);
+            if (!named.has_value()) {
+                status = std::unexpected(named.error());
+                break;
+            }
+            gaps_.push_back({.file = index, .position = position, .record = *named});
+            position = **behind;
+            window_size = 0;
+            continue;
         }
         take_record(*record, index, position + kJournalRecordHeaderBytes);
         position += kJournalRecordHeaderBytes + record->body_bytes;
     }
     (void)co_await runtime::close(io, handle);
+    file.valid_end = position;
     co_return status;
+}
+
+/// The first record of the file's present life at or behind `from`.
+Task<Result<std::optional<std::uint64_t>>> JournalReplay::find_record(runtime::IoBackend& io,
+                                                                      runtime::FileHandle handle,
+                                                                      const File& file,
+                                                                      std::uint64_t from) const {
+    const std::uint64_t seed = file.header.seed();
+    const auto window = std::make_unique<std::byte[]>(kWindowBytes);
+    while (from + kJournalRecordHeaderBytes <= file.size_bytes) {
+        GALGO_CO_TRY_ASSIGN(const std::size_t got,
+                            co_await runtime::read(io, handle, {window.get(), kWindowBytes}, from));
+        if (got < kJournalRecordHeaderBytes) {
+            break;
+        }
+        const ConstBytes bytes(window.get(), got);
+        const bool is_last = from + got >= file.size_bytes;
+        // A record that begins behind this may not be whole in the window.
+        const std::size_t begins_max = is_last || got <= kJournalRecordHeaderBytes + kBulkBatchBytes
+                                           ? got - kJournalRecordHeaderBytes
+                                           : got - kJournalRecordHeaderBytes - kBulkBatchBytes;
+        for (std::size_t at = 0; at <= begins_max; ++at) {
+            if (bytes[at] != kMagicFirst) {
+                continue;
+            }
+            const ConstBytes rest = bytes.subspan(at);
+            const auto record = decode_journal_record(rest);
+            if (record.has_value() &&
+                rest.size() >= kJournalRecordHeaderBytes + record->body_bytes &&
+                verify_journal_record(rest,
+                                      rest.subspan(kJournalRecordHeaderBytes, record->body_bytes),
+                                      seed, from + at)) {
+                co_return from + at;
+            }
+        }
+        if (is_last) {
+            break;
+        }
+        from += begins_max + 1;
+    }
+    co_return std::nullopt;
+}
+
+/// What the bytes at `position` say when they can be believed: a header that fits to where the next
+/// record begins, before a body that is no batch. Then the damage is in the body.
+Task<Result<std::optional<JournalRecord>>> JournalReplay::judge_record(runtime::IoBackend& io,
+                                                                       runtime::FileHandle handle,
+                                                                       std::uint64_t position,
+                                                                       std::uint64_t end) const {
+    const std::uint64_t length = end - position;
+    if (length <= kJournalRecordHeaderBytes ||
+        length >= kJournalRecordHeaderBytes + kBulkBatchBytes) {
+        co_return std::nullopt;
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(length));
+    GALGO_CO_TRY_ASSIGN(const std::size_t got, co_await runtime::read(io, handle, bytes, position));
+    const auto record = decode_journal_record(ConstBytes(bytes).first(got));
+    if (got != bytes.size() || !record.has_value() || record->kind != JournalKind::kBatch ||
+        kJournalRecordHeaderBytes + record->body_bytes != length ||
+        wire::BatchView::validate(ConstBytes(bytes).subspan(kJournalRecordHeaderBytes),
+                                  wire::OffsetDeltas::kContiguous)
+            .has_value()) {
+        co_return std::nullopt;
+    }
+    // Bytes of an earlier life could stand here, too: their place in the log is taken, or out of
+    // order.
+    const JournalFacts* facts = find(record->partition, record->incarnation);
+    if (facts != nullptr) {
+        const Offset record_end = record->base_offset.plus(record->message_count);
+        const auto next = std::ranges::lower_bound(facts->batches, record->base_offset, {},
+                                                   &JournaledBatch::base_offset);
+        if ((next != facts->batches.end() &&
+             (next->base_offset < record_end || next->op < record->op)) ||
+            (next != facts->batches.begin() && std::prev(next)->end() > record->base_offset)) {
+            co_return std::nullopt;
+        }
+    }
+    co_return record;
+}
+
+/// A file whose header cannot be read is one of this life when its first record says so.
+Task<Status> JournalReplay::repair_header(runtime::IoBackend& io, File& file) {
+    std::vector<std::byte> bytes(kJournalFileHeaderBytes + kJournalRecordHeaderBytes +
+                                 kBulkBatchBytes);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
+                        co_await runtime::open(io, file.path, runtime::OpenMode::kRead));
+    const Result<std::size_t> got = co_await runtime::read(io, handle, bytes, 0);
+    (void)co_await runtime::close(io, handle);
+    GALGO_CO_TRY(got);
+    const ConstBytes rest =
+        ConstBytes(bytes).first(*got).subspan(std::min<std::size_t>(kJournalFileHeaderBytes, *got));
+    const auto record = decode_journal_record(rest);
+    if (!record.has_value() || rest.size() < kJournalRecordHeaderBytes + record->body_bytes) {
+        co_return Status{};
+    }
+    std::vector<std::uint64_t> epochs{load<std::uint64_t>(bytes, 16)};
+    for (const File& other : files_) {
+        epochs.push_back(other.header.epoch);
+    }
+    for (const std::uint64_t epoch : epochs) {
+        const JournalFileHeader header{
+            .epoch = epoch, .sequence = file.sequence, .shard = file.shard};
+        if (verify_journal_record(rest, rest.subspan(kJournalRecordHeaderBytes, record->body_bytes),
+                                  header.seed(), kJournalFileHeaderBytes)) {
+            observe::log_error("storage",
+                               "the header of a journal file is damaged; its records "
+                               "are read all the same",
+                               {{"file", file.path}, {"epoch", epoch}});
+            file.header = header;
+            file.readable = file.has_damage = true;
+            epoch_max_ = std::max(epoch_max_, epoch);
+            break;
+        }
+    }
+    co_return Status{};
+}
+
+/// Is what stands behind the last whole record the begin of one that would not fit?
+Task<Result<bool>> JournalReplay::ends_inside_record(runtime::IoBackend& io, const File& file,
+                                                     std::uint64_t position) const {
+    std::byte bytes[kJournalRecordHeaderBytes];
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
+                        co_await runtime::open(io, file.path, runtime::OpenMode::kRead));
+    const Result<std::size_t> got = co_await runtime::read(io, handle, bytes, position);
+    (void)co_await runtime::close(io, handle);
+    GALGO_CO_TRY(got);
+    const auto record = decode_journal_record(ConstBytes(bytes).first(*got));
+    co_return *got < kJournalRecordHeaderBytes ||
+        (record.has_value() &&
+         position + kJournalRecordHeaderBytes + record->body_bytes > file.size_bytes);
+}
+
+/// Files that end before what was synced of them.
+Task<Status> JournalReplay::judge_tails(runtime::IoBackend& io) {
+    for (std::uint32_t i = 0; i < files_.size(); ++i) {
+        File& file = files_[i];
+        if (const auto prior = prior_stable_.find({file.shard, file.sequence});
+            prior != prior_stable_.end()) {
+            file.stable_bytes = std::max(file.stable_bytes, prior->second);
+        }
+        const std::uint64_t valid_end = std::max(file.valid_end, kFirstRecordAt);
+        // All files of a boot are of one size before they get a header.
+        const bool is_short =
+            file.readable && std::ranges::any_of(files_, [&file](const File& other) {
+                return other.header.epoch == file.header.epoch &&
+                       other.size_bytes > file.size_bytes;
+            });
+        if (is_short) {
+            GALGO_CO_TRY_ASSIGN(const bool cut, co_await ends_inside_record(io, file, valid_end));
+            file.stable_bytes = std::max(file.stable_bytes, cut ? valid_end + 1 : 0);
+        }
+        if (file.stable_bytes <= valid_end) {
+            continue;
+        }
+        GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
+                            co_await runtime::open(io, file.path, runtime::OpenMode::kRead));
+        auto named = co_await judge_record(io, handle, valid_end, file.stable_bytes);
+        (void)co_await runtime::close(io, handle);
+        GALGO_CO_TRY(named);
+        gaps_.push_back({.file = i, .position = valid_end, .record = *named});
+    }
+    co_return Status{};
+}
+
+void JournalReplay::judge_gaps() {
+    for (const Gap& gap : gaps_) {
+        File& file = files_[gap.file];
+        if (file.stable_bytes <= gap.position) {
+            observe::log_warn("storage", "a journal has whole records behind a torn one",
+                              {{"file", file.path}, {"position", gap.position}});
+            continue;
+        }
+        file.has_damage = true;
+        if (gap.record.has_value()) {
+            take_damaged(gap);
+        } else {
+            refuse(file, gap.position);
+        }
+    }
+}
+
+void JournalReplay::refuse(const File& file, std::uint64_t position) {
+    const std::string line = std::format(
+        "{} is damaged at byte {}, and it cannot be told whose acknowledged records are lost "
+        "there: "
+        "restore the file, or move it away to give up all that only it holds",
+        file.path, position);
+    observe::log_error("storage", line);
+    if (refusal_.empty()) {
+        refusal_ = line;
+    }
+}
+
+/// The batch is named, its bytes are not here. Unless the log has them it knows that they are lost.
+void JournalReplay::take_damaged(const Gap& gap) {
+    const JournalRecord& record = *gap.record;
+    observe::log_error("storage",
+                       "a journal record is damaged; the file is kept, and its partition takes no "
+                       "more messages unless its log has the batch",
+                       {{"file", files_[gap.file].path},
+                        {"position", gap.position},
+                        {"partition", record.partition},
+                        {"offset", record.base_offset}});
+    ++damaged_count_;
+    if (gap.dropped) {
+        return;
+    }
+    JournalFacts& facts = partitions_[{record.partition, record.incarnation}];
+    facts.partition = record.partition;
+    facts.incarnation = record.incarnation;
+    const JournaledBatch batch{.base_offset = record.base_offset,
+                               .message_count = record.message_count,
+                               .timestamp = record.timestamp,
+                               .op = record.op,
+                               .view = record.view,
+                               .batch_checksum = record.batch_checksum,
+                               .batch_length = record.batch_length,
+                               .file = gap.file,
+                               .damaged = true};
+    const auto place = std::ranges::lower_bound(facts.batches, batch.base_offset, {},
+                                                &JournaledBatch::base_offset);
+    if ((place != facts.batches.end() && place->base_offset < batch.end()) ||
+        (place != facts.batches.begin() && std::prev(place)->end() > batch.base_offset)) {
+        return;  // a later record replaced it
+    }
+    facts.batches.insert(place, batch);
+    facts.end_named = std::max(facts.end_named, batch.end());
+    facts.last_op = std::max(facts.last_op, record.op);
 }
 
 Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string directory) {
@@ -136,6 +398,8 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
         }
         replay.sequence_max_ = std::max(replay.sequence_max_, name->sequence);
         JournalReplay::File file{.path = directory + '/' + entry.name};
+        file.sequence = name->sequence;
+        file.shard = name->shard;
         GALGO_CO_TRY_ASSIGN(const runtime::FileFacts facts, io.file_facts(file.path));
         file.size_bytes = facts.size_bytes;
         GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
@@ -152,7 +416,13 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
             file.header = *header;
             file.readable = header->sequence == name->sequence && header->shard == name->shard;
         }
+        file.header_is_ours = header.has_value();
         replay.files_.push_back(std::move(file));
+    }
+    for (JournalReplay::File& file : replay.files_) {
+        if (!file.header_is_ours) {
+            GALGO_CO_TRY(co_await replay.repair_header(io, file));
+        }
     }
     std::ranges::sort(replay.files_, {}, [](const JournalReplay::File& file) {
         return std::tuple(file.header.epoch, file.header.sequence, file.header.shard.value());
@@ -162,6 +432,8 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
             GALGO_CO_TRY(co_await replay.scan_file(io, i));
         }
     }
+    GALGO_CO_TRY(co_await replay.judge_tails(io));
+    replay.judge_gaps();
     co_return replay;
 }
 
@@ -189,7 +461,16 @@ Task<Result<memory::BufRef>> JournalReplay::read_body(runtime::IoBackend& io,
 
 Task<Status> JournalReplay::remove_files(runtime::IoBackend& io) const {
     for (const File& file : files_) {
-        const Status removed = co_await runtime::unlink(io, file.path);
+        Status removed;
+        if (file.has_damage || (keep_files_ && file.valid_end > kFirstRecordAt)) {
+            std::string kept;
+            for (std::uint32_t n = 1; kept.empty() || io.file_facts(kept).has_value(); ++n) {
+                kept = std::format("{}.kept-{}", file.path, n);
+            }
+            removed = co_await runtime::rename(io, file.path, kept);
+        } else {
+            removed = co_await runtime::unlink(io, file.path);
+        }
         if (!removed.has_value() && removed.error().os_errno != ENOENT) {
             co_return removed;
         }

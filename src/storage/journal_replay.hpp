@@ -3,12 +3,19 @@
 // (epoch, sequence, position); the shard count may have changed since. A file ends at its first
 // record that does not verify: that is where the crash was, or the end of its present life.
 //
+// A record says how far its file was synced when it was written. So an invalid record is either the
+// trace of a crash (nothing says that it was stable: the replay goes on behind it) or damage. The
+// batch of a damaged record is listed as `damaged` when the record still says whose it is, and its
+// log takes no more appends unless it has the batch. Otherwise refusal() says why nobody may start
+// on these files. Files with damage are never deleted.
+//
 // Memory: about 100 bytes a record in the files; bodies stay on disk and are read when a partition
 // asks for them. Journals may be removed when every partition with facts has been recovered from
 // them.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +39,7 @@ struct JournaledBatch {
     std::uint64_t batch_length = 0;
     std::uint32_t file = 0;           ///< index in the replay
     std::uint64_t body_position = 0;  ///< 0 = only named, the bytes are in the segment
+    bool damaged = false;             ///< its record was stable and is damaged now
 
     [[nodiscard]] bool has_body() const noexcept { return body_position != 0; }
     [[nodiscard]] Offset end() const noexcept { return base_offset.plus(message_count); }
@@ -84,7 +92,16 @@ class JournalReplay {
     [[nodiscard]] std::size_t file_count() const noexcept { return files_.size(); }
     [[nodiscard]] std::uint64_t record_count() const noexcept { return record_count_; }
 
-    /// Unlinks the files that were replayed and syncs the directory.
+    /// One line for the operator when records are damaged of which nobody can tell whose they were:
+    /// offsets that were acknowledged could be given out again. Empty otherwise.
+    [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
+    /// They hold something that nobody takes over.
+    void keep_files() noexcept { keep_files_ = true; }
+    /// Damaged records whose partition is known.
+    [[nodiscard]] std::uint64_t damaged_count() const noexcept { return damaged_count_; }
+
+    /// Unlinks the files that were replayed and syncs the directory. Those with damage, or
+    /// all after keep_files(), are renamed to `{name}.kept-{n}`.
     coro::Task<Status> remove_files(runtime::IoBackend& io) const;
 
  private:
@@ -95,8 +112,36 @@ class JournalReplay {
         JournalFileHeader header;
         std::uint64_t size_bytes = 0;
         bool readable = false;
+        bool has_damage = false;
+        bool header_is_ours = false;     ///< it decoded, whatever it names
+        std::uint64_t sequence = 0;      ///< of its name
+        ShardIndex shard{0};             ///< of its name
+        std::uint64_t valid_end = 0;     ///< behind its last valid record
+        std::uint64_t stable_bytes = 0;  ///< that records call synced
+    };
+    /// Bytes of a file where a record should begin.
+    struct Gap {
+        std::uint32_t file = 0;
+        std::uint64_t position = 0;
+        std::optional<JournalRecord> record;  ///< when its header can be believed
+        bool dropped = false;                 ///< a later record says that the batch failed
     };
     coro::Task<Status> scan_file(runtime::IoBackend& io, std::uint32_t index);
+    coro::Task<Result<std::optional<std::uint64_t>>> find_record(runtime::IoBackend& io,
+                                                                 runtime::FileHandle handle,
+                                                                 const File& file,
+                                                                 std::uint64_t from) const;
+    coro::Task<Result<std::optional<JournalRecord>>> judge_record(runtime::IoBackend& io,
+                                                                  runtime::FileHandle handle,
+                                                                  std::uint64_t position,
+                                                                  std::uint64_t end) const;
+    coro::Task<Status> repair_header(runtime::IoBackend& io, File& file);
+    coro::Task<Result<bool>> ends_inside_record(runtime::IoBackend& io, const File& file,
+                                                std::uint64_t position) const;
+    coro::Task<Status> judge_tails(runtime::IoBackend& io);
+    void judge_gaps();
+    void refuse(const File& file, std::uint64_t position);
+    void take_damaged(const Gap& gap);
     void take_record(const JournalRecord& record, std::uint32_t file, std::uint64_t body_position);
 
     std::string directory_;
@@ -105,6 +150,12 @@ class JournalReplay {
     std::uint64_t epoch_max_ = 0;
     std::uint64_t sequence_max_ = 0;
     std::uint64_t record_count_ = 0;
+    std::vector<Gap> gaps_;
+    std::map<std::pair<ShardIndex, std::uint64_t>, std::uint64_t>
+        prior_stable_;  ///< shard, sequence
+    std::string refusal_;
+    std::uint64_t damaged_count_ = 0;
+    bool keep_files_ = false;
 };
 
 /// Reads all journals below `directory` ("{path}/state"); an absent directory is an empty replay.

@@ -121,6 +121,14 @@ struct RecoveryReport {
 /// life that may have left something in it. An absent directory is success.
 coro::Task<Status> trash_partition(StorageContext& context, std::string directory,
                                    PartitionKey partition, Incarnation incarnation);
+/// The same for a directory that this run has not opened: files of a life that no entry of the
+/// metadata log ended are moved to `{root}/quarantine/{key:016x}-{incarnation}.{n}` instead.
+coro::Task<Status> trash_unopened(StorageContext& context, std::string root, std::string directory,
+                                  PartitionKey partition, Incarnation incarnation);
+/// Moves the directory there. An error line says so.
+coro::Task<Status> quarantine_partition(StorageContext& context, std::string root,
+                                        std::string directory, PartitionKey partition,
+                                        Incarnation found);
 
 class PartitionLog : public coro::Anchored {
  public:

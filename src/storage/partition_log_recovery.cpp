@@ -166,7 +166,13 @@ Task<Status> PartitionLog::check_incarnation() {
         co_return Status{};
     }
     const Incarnation found(load<std::uint64_t>(*bytes, 0));
-    if (found >= incarnation_) {
+    if (found == incarnation_) {
+        co_return Status{};
+    }
+    if (found > incarnation_ || !context_.trash.is_retired(partition_, found)) {
+        segments_.clear();
+        GALGO_CO_TRY(co_await quarantine_partition(context_, root_, directory_, partition_, found));
+        directory_exists_ = entries_dirty_ = false;
         co_return Status{};
     }
     observe::log_info("storage", "dropping what an earlier incarnation left",
@@ -177,6 +183,44 @@ Task<Status> PartitionLog::check_incarnation() {
     GALGO_CO_TRY(dropped);
     const Status noted = co_await write_incarnation();
     co_return noted;
+}
+
+/// No entry of the metadata log ended that life: it may be all that is left of messages.
+Task<Status> quarantine_partition(StorageContext& context, std::string root, std::string directory,
+                                  PartitionKey partition, Incarnation found) {
+    const std::string folder = root + "/quarantine";
+    GALGO_CO_TRY(co_await runtime::make_directories(context.io, folder));
+    GALGO_CO_TRY(co_await runtime::sync_directory(context.io, root));
+    std::string kept;
+    for (std::uint32_t n = 1; kept.empty() || context.io.file_facts(kept).has_value(); ++n) {
+        kept = std::format("{}/{:016x}-{}.{}", folder, partition.value(), found.value(), n);
+    }
+    const Status moved = co_await runtime::rename(context.io, directory, kept);
+    observe::log_error("storage",
+                       "files of a partition that the metadata log does not know are moved aside",
+                       {{"directory", directory},
+                        {"incarnation", found},
+                        {"to", kept},
+                        {"error", moved.has_value() ? "none" : to_string(moved.error())}});
+    GALGO_CO_TRY(moved);
+    GALGO_CO_TRY(co_await runtime::sync_directory(context.io, folder));
+    co_return co_await runtime::sync_directory(context.io,
+                                               directory.substr(0, directory.rfind('/')));
+}
+
+Task<Status> trash_unopened(StorageContext& context, std::string root, std::string directory,
+                            PartitionKey partition, Incarnation incarnation) {
+    const auto bytes =
+        co_await read_small_file(context.io, directory + std::string(kIncarnationName));
+    if (bytes.has_value() && bytes->size() == 16 &&
+        load<std::uint64_t>(*bytes, 8) == detail::checksum(ConstBytes(*bytes).first(8))) {
+        const Incarnation found(load<std::uint64_t>(*bytes, 0));
+        if (!context.trash.is_retired(partition, found)) {
+            co_return co_await quarantine_partition(context, std::move(root), std::move(directory),
+                                                    partition, found);
+        }
+    }
+    co_return co_await trash_partition(context, std::move(directory), partition, incarnation);
 }
 
 Task<Status> PartitionLog::write_incarnation() {
@@ -526,6 +570,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
                                 std::vector<Salvaged>& salvaged) {
     Offset have = flushed_end();
     bool missing_acknowledged = false;
+    bool was_stable = false;
     std::size_t next_salvaged = 0;
     const auto take_salvaged_before = [&](Offset limit) {
         while (next_salvaged < salvaged.size() && end_of(salvaged[next_salvaged].header) <= limit) {
@@ -584,19 +629,21 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         if (batch.op <= facts->committed_op) {
             missing_acknowledged = true;
         }
+        was_stable = was_stable || batch.damaged;
     }
     take_salvaged_before(Offset(~std::uint64_t{0}));
     if (facts != nullptr) {
         end_offset_ = std::max(end_offset_, facts->end_named);
         committed_op_ = std::max(committed_op_, facts->last_op);
     }
-    if (missing_acknowledged) {
+    if (missing_acknowledged || was_stable) {
         // A log that acknowledges without waiting for the disk may lose its unsynced tail with the
         // power; one that waits cannot, so something has damaged it, and nobody shall write over
         // that.
         observe::log_error("storage", "batches that were acknowledged are missing",
                            {{"directory", directory_}, {"messages", recovery_.lost_message_count}});
-        if (options_.persisted) {
+        if (options_.persisted || was_stable) {
+            GALGO_CO_TRY(co_await make_directory());
             const std::string path = directory_ + std::string(kFencedName);
             const Result<runtime::FileHandle> marker =
                 co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate);

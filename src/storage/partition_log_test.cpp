@@ -490,9 +490,11 @@ TEST(PartitionLog, FilesOfAnEarlierIncarnationGo) {
     }
     rig.stop();
     rig.incarnation = Incarnation{10};
+    rig.trash.note_retired(kTestKey, Incarnation{9});
     rig.attempted.clear();
     rig.acknowledged.clear();
     rig.start();
+    EXPECT_FALSE(rig.node.disk->exists("/data/quarantine"));
     EXPECT_EQ(rig.log->end_offset(), Offset{0});
     EXPECT_EQ(rig.log->segment_count(), 0U);
     rig.stop();
@@ -530,6 +532,86 @@ TEST(PartitionLog, ManySegmentsHoldFewFiles) {
     EXPECT_GT(rig.log->segment_count(), 60U);
     EXPECT_LE(rig.context->files.open_count(), 10U);
     rig.stop();
+}
+
+/// The one file below `directory` whose name ends so and that holds `needle`; flips a bit of it.
+void flip_in(Rig& rig, std::string_view directory, std::string_view extension, ConstBytes needle) {
+    std::uint32_t flipped = 0;
+    for (const std::string& path : rig.node.disk->list_all()) {
+        if (!path.starts_with(directory) || !path.ends_with(extension)) {
+            continue;
+        }
+        std::vector<std::byte> bytes = *rig.node.disk->read_file(path);
+        const auto found = std::ranges::search(bytes, needle);
+        if (!found.empty()) {
+            ++flipped;
+            found.front() ^= std::byte{1};
+            rig.node.disk->write_file(path, bytes);
+        }
+    }
+    EXPECT_EQ(flipped, 1U);
+}
+
+TEST(PartitionLog, ADamagedJournalRecordFencesAndNoOffsetIsGivenTwice) {
+    Rig rig(61, {.persisted = true});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(rig.append_now(2, 100).has_value());
+    }
+    rig.crash(CrashKind::kProcess);
+    // The last acknowledged one but one, and nobody names it as committed but the one behind it.
+    flip_in(rig, "/data/state", ".wal", ConstBytes(rig.attempted[6]).subspan(300, 60));
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_TRUE(rig.log->fenced().has_value());
+    EXPECT_EQ(rig.log->end_offset(), Offset{10});
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)),
+              (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 8, 9}));
+    EXPECT_FALSE(rig.append_now(1, 100).has_value());
+    ASSERT_NO_FATAL_FAILURE(rig.restart());  // the marker keeps it
+    EXPECT_TRUE(rig.log->fenced().has_value());
+    EXPECT_EQ(rig.log->end_offset(), Offset{10});
+}
+
+TEST(PartitionLog, ADamagedJournalRecordOfABatchInTheLogCostsNothing) {
+    Rig rig(62, {.persisted = true});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    }
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->flush_and_sync()).has_value());
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    rig.crash(CrashKind::kProcess);
+    flip_in(rig, "/data/state", ".wal", ConstBytes(rig.attempted[1]).subspan(300, 60));
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(rig.replay.damaged_count(), 1U);
+    EXPECT_FALSE(rig.log->fenced().has_value());
+    ASSERT_NO_FATAL_FAILURE(rig.verify(true));
+    EXPECT_TRUE(rig.append_now(1, 100).has_value());
+}
+
+TEST(PartitionLog, ALifeThatNobodyEndedIsNeverDeleted) {
+    for (const std::uint64_t opened_as : {2U, 9U}) {  // the files say 3
+        SCOPED_TRACE(opened_as);
+        Rig rig(63, {.segment_size = 50'000});
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+        rig.stop();
+        const auto file = kTestLogDirectory + "/00000000000000000000.log";
+        const auto before = rig.node.disk->read_file(file);
+        ASSERT_TRUE(before.has_value());
+        rig.trash.note_retired(kTestKey, Incarnation{1});  // another life
+        rig.incarnation = Incarnation{opened_as};
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_EQ(rig.log->end_offset(), Offset{0});
+        EXPECT_EQ(rig.log->segment_count(), 0U);
+        const std::string kept = "/data/quarantine/0000000000000007-3.1";
+        EXPECT_EQ(rig.node.disk->read_file(kept + "/00000000000000000000.log"), before);
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+        rig.crash(CrashKind::kPower);
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_TRUE(rig.node.disk->exists(kept));
+        rig.stop();
+    }
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ bool ShardJournal::ensure_active() noexcept {
     }
     File& file = files_[active_];
     file.state = State::kActive;
+    file.used_bytes = file.stable_bytes = 0;
     position_ = kJournalFileHeaderBytes;
     seed_ =
         JournalFileHeader{
@@ -151,11 +152,23 @@ std::uint64_t ShardJournal::take_for_write() noexcept {
     return bytes;
 }
 
+/// Replay tells damage from the trace of a crash by this.
+void ShardJournal::note_stable(JournalRecord& record) noexcept {
+    if (prior_ != kNone && files_[prior_].sequence == prior_sequence_ &&
+        files_[prior_].state == State::kSealed) {
+        prior_stable_ = files_[prior_].stable_bytes;
+    }
+    record.stable_bytes = files_[active_].stable_bytes;
+    record.prior_sequence = prior_sequence_;
+    record.prior_stable_bytes = prior_stable_;
+}
+
 void ShardJournal::encode_to_staging(std::uint64_t bytes) noexcept {
     const MutableBytes to(staging_.get(), bytes);
     std::size_t at = 0;
     writing_.for_each([&](JournalEntry& entry) {
         const ConstBytes body = entry.body.bytes();
+        note_stable(entry.record);
         encode_journal_record(to.subspan(at), entry.record, body, seed_, position_ + at);
         at += kJournalRecordHeaderBytes;
         if (!body.empty()) {
@@ -173,6 +186,7 @@ void ShardJournal::submit_ring_write() noexcept {
     writing_.for_each([&](JournalEntry& entry) {
         const ConstBytes body = entry.body.bytes();
         std::byte* place = staging_.get() + header;
+        note_stable(entry.record);
         encode_journal_record({place, kJournalRecordHeaderBytes}, entry.record, body, seed_,
                               position_ + at);
         parts_[part_count_++] = {.iov_base = place, .iov_len = kJournalRecordHeaderBytes};
@@ -227,6 +241,7 @@ void ShardJournal::finish_write() noexcept {
         return;
     }
     position_ += writing_bytes_;
+    file.used_bytes = position_;
     stats_.written_bytes += writing_bytes_;
     ++stats_.write_count;
     while (!writing_.empty()) {
@@ -267,6 +282,7 @@ void ShardJournal::start_sync() noexcept {
     }
     sync_in_flight_ = true;
     sync_began_ = io_.now();
+    sync_covers_ = files_[sync_slot_].used_bytes;
     io_.sync(sync_operation_, files_[sync_slot_].handle);
 }
 
@@ -275,6 +291,7 @@ void ShardJournal::on_sync(std::int32_t result) noexcept {
     File& file = files_[sync_slot_];
     if (result >= 0) {
         ++stats_.sync_count;
+        file.stable_bytes = std::max(file.stable_bytes, sync_covers_);
         observe::record_time(options_.sync_times, sync_began_, io_.now());
         while (!syncing_.empty()) {
             complete(syncing_.pop_front(), {});

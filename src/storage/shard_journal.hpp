@@ -140,6 +140,8 @@ class ShardJournal : public coro::Anchored {
         runtime::FileHandle handle = runtime::kNoFile;
         std::uint64_t sequence = 0;
         std::uint64_t live_count = 0;
+        std::uint64_t used_bytes = 0;    ///< written in its present life
+        std::uint64_t stable_bytes = 0;  ///< of those, known as synced
     };
     struct SetAside {
         std::uint64_t sequence = 0;
@@ -160,6 +162,7 @@ class ShardJournal : public coro::Anchored {
     void write_gathered() noexcept;
     std::uint64_t take_for_write() noexcept;
     void encode_to_staging(std::uint64_t bytes) noexcept;
+    void note_stable(JournalRecord& record) noexcept;
     void submit_ring_write() noexcept;
     void on_ring_write(std::int32_t result) noexcept;
     void finish_write() noexcept;
@@ -200,8 +203,11 @@ class ShardJournal : public coro::Anchored {
     std::uint64_t next_sequence_;
 
     std::uint32_t active_ = kNone;
-    std::uint64_t position_ = 0;  // in the active file
-    std::uint64_t seed_ = 0;      // of the active file
+    std::uint64_t position_ = 0;        // in the active file
+    std::uint64_t seed_ = 0;            // of the active file
+    std::uint32_t prior_ = kNone;       // slot of the file that was active before
+    std::uint64_t prior_sequence_ = 0;  // its life; 0: there was none
+    std::uint64_t prior_stable_ = 0;    // what was known of it last
 
     Entries pending_;
     std::uint64_t pending_bytes_ = 0;
@@ -221,6 +227,7 @@ class ShardJournal : public coro::Anchored {
     Operation sync_operation_;
     std::uint32_t sync_slot_ = kNone;
     Instant sync_began_{0};
+    std::uint64_t sync_covers_ = 0;  // bytes of that file, when the sync succeeds
 
     bool maintaining_ = false;
     bool draining_ = false;

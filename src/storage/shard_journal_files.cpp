@@ -67,6 +67,9 @@ JournalStats ShardJournal::stats() const noexcept {
 void ShardJournal::seal_active() noexcept {
     File& file = files_[active_];
     file.state = State::kSealed;
+    prior_ = active_;
+    prior_sequence_ = file.sequence;
+    prior_stable_ = file.stable_bytes;
     active_ = kNone;
     settle(file);
 }

@@ -1,4 +1,8 @@
 // The shard journal on the simulated disk: layout, group write, recycling, errors, replay.
+#include <gmock/gmock.h>
+
+#include <format>
+
 #include "test_rig.hpp"
 
 namespace galgo::storage {
@@ -350,10 +354,139 @@ TEST(JournalReplay, StopsAtATornRecord) {
         ASSERT_TRUE(rig.append(offset, 100).has_value());
     }
     const std::string path = "/state/" + journal_file_name(ShardIndex{0}, 1);
+    ASSERT_TRUE(rig.node.disk->corrupt(path, kJournalFileHeaderBytes + 4 * 228 + 150, 1));
+    EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0})->batches.size(), 4U);
     ASSERT_TRUE(rig.node.disk->corrupt(path, kJournalFileHeaderBytes + 3 * 228 + 150, 1));
     EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0})->batches.size(), 3U);
-    ASSERT_TRUE(rig.node.disk->corrupt(path, 3, 1));  // the header
-    EXPECT_EQ(rig.replay().find(kTestKey, Incarnation{0}), nullptr);
+    EXPECT_EQ(rig.replay().refusal(), "");
+}
+
+// ---- damage
+// ------------------------------------------------------------------------------------------------
+
+constexpr const char* kFirstFile = "/state/journal-0-0000000000000001.wal";
+
+/// Flips one bit of a file.
+void flip(runtime_sim::Node& node, const std::string& path, std::uint64_t at) {
+    std::vector<std::byte> bytes = *node.disk->read_file(path);
+    ASSERT_LT(at, bytes.size());
+    bytes[at] ^= std::byte{1};
+    node.disk->write_file(path, bytes);
+}
+
+/// Where the record number `index` begins when all have bodies of `body_bytes`.
+constexpr std::uint64_t record_at(std::uint64_t index, std::uint64_t body_bytes) {
+    return kJournalFileHeaderBytes + index * (kJournalRecordHeaderBytes + body_bytes);
+}
+
+TEST(JournalDamage, ABodyThatWasSyncedIsNamedAndTheReplayGoesOn) {
+    JournalRig rig(21);
+    for (std::uint64_t offset = 0; offset < 6; ++offset) {
+        ASSERT_TRUE(rig.append(offset, 300, true).has_value());
+    }
+    flip(rig.node, kFirstFile, record_at(2, 300) + kJournalRecordHeaderBytes + 50);
+    const JournalReplay replay = rig.replay();
+    EXPECT_EQ(replay.refusal(), "");
+    EXPECT_EQ(replay.damaged_count(), 1U);
+    EXPECT_EQ(replay.record_count(), 5U);
+    const JournalFacts* facts = replay.find(kTestKey, {});
+    ASSERT_NE(facts, nullptr);
+    ASSERT_EQ(facts->batches.size(), 6U);
+    for (std::uint64_t i = 0; i < 6; ++i) {
+        EXPECT_EQ(facts->batches[i].base_offset, Offset{i});
+        EXPECT_EQ(facts->batches[i].damaged, i == 2);
+        EXPECT_EQ(facts->batches[i].has_body(), i != 2);
+    }
+    EXPECT_EQ(facts->end_named, Offset{6});
+    ASSERT_TRUE(rig.world.run(rig.node, replay.remove_files(*rig.node.io)).has_value());
+    EXPECT_FALSE(rig.node.disk->read_file(kFirstFile).has_value());
+    EXPECT_TRUE(rig.node.disk->read_file(std::string(kFirstFile) + ".kept-1").has_value());
+}
+
+TEST(JournalDamage, WithoutAnOwnerTheStartIsRefused) {
+    JournalRig rig(22);
+    for (std::uint64_t offset = 0; offset < 4; ++offset) {
+        const auto append = [](JournalRig& r, std::uint64_t at) -> Task<Status> {
+            const std::vector<std::byte> bytes = make_batch(Offset{at}, 1, 100, 1'000, at);
+            memory::BufRef body = *r.pool.acquire(bytes.size());
+            std::ranges::copy(bytes, body.mutable_bytes().begin());
+            const auto done = co_await r.journal->append({.kind = JournalKind::kBatch,
+                                                          .partition = kTestKey,
+                                                          .op = OpNumber(at + 1),
+                                                          .base_offset = Offset(at),
+                                                          .message_count = 1,
+                                                          .batch_length = bytes.size()},
+                                                         std::move(body), true);
+            co_return done.has_value() ? Status{} : std::unexpected(done.error());
+        };
+        ASSERT_TRUE(rig.world.run(rig.node, append(rig, offset)).has_value());
+    }
+    const std::uint64_t size = make_batch(Offset{0}, 1, 100, 1'000, 0).size();
+    const std::uint64_t at = record_at(1, size);
+    flip(rig.node, kFirstFile, at + 16);  // the partition: the body does verify
+    const JournalReplay replay = rig.replay();
+    EXPECT_THAT(replay.refusal(),
+                testing::HasSubstr(std::format("{} is damaged at byte {}", kFirstFile, at)));
+    EXPECT_EQ(replay.record_count(), 3U);
+    EXPECT_EQ(replay.damaged_count(), 0U);
+}
+
+TEST(JournalDamage, WhatWasNeverSyncedIsTheTraceOfACrash) {
+    JournalRig rig(23);
+    for (std::uint64_t offset = 0; offset < 6; ++offset) {
+        ASSERT_TRUE(rig.append(offset, 300, false).has_value());
+    }
+    flip(rig.node, kFirstFile, record_at(2, 300) + 16);
+    flip(rig.node, kFirstFile, record_at(5, 300) + 200);  // nothing behind it
+    const JournalReplay replay = rig.replay();
+    EXPECT_EQ(replay.refusal(), "");
+    EXPECT_EQ(replay.damaged_count(), 0U);
+    EXPECT_EQ(replay.record_count(), 4U);
+    EXPECT_EQ(replay.find(kTestKey, {})->end_named, Offset{5});
+}
+
+TEST(JournalDamage, TheNextFileVouchesForTheEndOfTheOneBefore) {
+    for (const bool in_body : {true, false}) {
+        SCOPED_TRACE(in_body);
+        JournalRig rig(24);
+        std::uint64_t in_first = 0;
+        for (std::uint64_t offset = 0; offset < 5; ++offset) {  // the fourth begins the next file
+            ASSERT_TRUE(rig.append(offset, 40'000, true).has_value());
+            in_first += record_at(offset + 1, 40'000) <= 128 * kKiB ? 1 : 0;
+        }
+        ASSERT_EQ(in_first, 3U);
+        flip(rig.node, kFirstFile, record_at(2, 40'000) + (in_body ? 5'000 : 0));
+        const JournalReplay replay = rig.replay();
+        EXPECT_EQ(replay.damaged_count(), in_body ? 1U : 0U);
+        EXPECT_EQ(replay.refusal().empty(), in_body);
+        EXPECT_EQ(replay.record_count(), 4U);
+    }
+}
+
+TEST(JournalDamage, AFileThatIsCutIsRefused) {
+    JournalRig rig(25);
+    for (std::uint64_t offset = 0; offset < 6; ++offset) {
+        ASSERT_TRUE(rig.append(offset, 300, true).has_value());
+    }
+    rig.world.run_for(kSecond);  // the next file is there
+    std::vector<std::byte> bytes = *rig.node.disk->read_file(kFirstFile);
+    bytes.resize(record_at(4, 300) + 10);
+    rig.node.disk->write_file(kFirstFile, bytes);
+    const JournalReplay replay = rig.replay();
+    EXPECT_THAT(replay.refusal(), testing::HasSubstr("damaged at byte"));
+    EXPECT_EQ(replay.record_count(), 4U);
+}
+
+TEST(JournalDamage, AFileWithADamagedHeaderIsReadAllTheSame) {
+    JournalRig rig(26);
+    for (std::uint64_t offset = 0; offset < 4; ++offset) {
+        ASSERT_TRUE(rig.append(offset, 300, true).has_value());
+    }
+    flip(rig.node, kFirstFile, 0);
+    const JournalReplay replay = rig.replay();
+    EXPECT_EQ(replay.refusal(), "");
+    EXPECT_EQ(replay.record_count(), 4U);
+    EXPECT_EQ(replay.next_epoch(), 2U);
 }
 
 }  // namespace

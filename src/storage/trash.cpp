@@ -1,6 +1,7 @@
 // Renaming into the trash, and deletion of large files in small steps.
 #include "storage/trash.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/units.hpp"
@@ -79,6 +80,24 @@ Task<Status> Trash::take(runtime::IoBackend& io, std::string from, std::string n
     }
     has_work_.store(true, std::memory_order_relaxed);
     co_return Status{};
+}
+
+void Trash::note_retired(PartitionKey partition, Incarnation incarnation) {
+    const std::scoped_lock lock(retired_mutex_);
+    std::vector<Incarnation>& lives = retired_[partition];
+    if (std::ranges::contains(lives, incarnation)) {
+        return;
+    }
+    if (lives.size() == kLivesMax) {
+        lives.erase(lives.begin());
+    }
+    lives.push_back(incarnation);
+}
+
+bool Trash::is_retired(PartitionKey partition, Incarnation incarnation) const {
+    const std::scoped_lock lock(retired_mutex_);
+    const auto found = retired_.find(partition);
+    return found != retired_.end() && std::ranges::contains(found->second, incarnation);
 }
 
 Task<Result<bool>> Trash::empty(runtime::IoBackend& io, coro::ReadyQueue& ready,

@@ -7,9 +7,13 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/ids.hpp"
 #include "coro/ready_queue.hpp"
 #include "coro/task.hpp"
 #include "runtime/io.hpp"
@@ -26,6 +30,11 @@ class Trash {
     /// power `from` may be there again. Any shard.
     coro::Task<Status> take(runtime::IoBackend& io, std::string from, std::string name);
 
+    /// A deletion or purge in the metadata log ended that life of the partition: its files may go.
+    /// The latest lives of each partition are remembered. Any thread.
+    void note_retired(PartitionKey partition, Incarnation incarnation);
+    [[nodiscard]] bool is_retired(PartitionKey partition, Incarnation incarnation) const;
+
     /// Was something put there since the last emptying began, or was something left by it? True
     /// after the start. Any thread.
     [[nodiscard]] bool has_work() const noexcept {
@@ -39,7 +48,11 @@ class Trash {
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
 
  private:
+    static constexpr std::size_t kLivesMax = 64;
+
     std::string directory_;
+    mutable std::mutex retired_mutex_;
+    std::map<PartitionKey, std::vector<Incarnation>> retired_;  ///< at most kLivesMax each
     std::atomic<bool> has_work_{true};
 };
 
