@@ -376,13 +376,7 @@ Task<Status> PartitionLog::close() {
     co_await quiesce();
     co_await scope_.close();
     if (status.has_value() && writer_.index_file) {
-        // An entry for the last batch: everything before it is stable, so the next start looks at
-        // no more.
-        if (writer_.last_batch.has_value() &&
-            (writer_.index.empty() ||
-             writer_.index.back().position < writer_.last_batch->position)) {
-            writer_.index.push_back(*writer_.last_batch);
-        }
+        name_last_batch();
         (void)co_await write_index(writer_, segments_.back().size_bytes);
         (void)co_await runtime::sync(context_.io, writer_.index_file.handle());
     }

@@ -309,6 +309,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> create_segment(Offset start);
     coro::Task<Status> open_writer();
     coro::Task<Status> seal();
+    void name_last_batch();
     coro::Task<Status> make_directory();
     coro::Task<Status> sync_parents();
     void drop_idle_files() noexcept;
@@ -330,6 +331,9 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> write_incarnation();
     coro::Task<Status> recover_sealed(std::size_t index);
     coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
+    coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
+                                       const std::vector<IndexEntry>& entries);
+    void tell_damage(const Segment& segment, std::uint64_t position);
     coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, std::uint64_t log_bytes);
     coro::Task<Status> rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries);
     coro::Task<Status> cut_tail(Segment& segment, runtime::FileHandle file, std::uint64_t position,
@@ -397,6 +401,7 @@ class PartitionLog : public coro::Anchored {
     const char* fence_reason_ = "";
     RecoveryReport recovery_;
     bool recovery_complete_ = true;
+    bool has_stable_damage_ = false;  ///< in the part of the last segment that was synced
     Offset recovered_end_;  ///< next offset after recovery; complete when the files say so
 
     coro::WaitList flush_done_;

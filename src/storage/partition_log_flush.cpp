@@ -365,16 +365,21 @@ Task<Status> PartitionLog::ensure_writer() {
     co_return Status{};
 }
 
+/// An entry for the last batch, which is stable: so is everything before it. The next start looks
+/// at little more, and knows that damage there is not the trace of a crash.
+void PartitionLog::name_last_batch() {
+    if (writer_.last_batch.has_value() &&
+        (writer_.index.empty() || writer_.index.back().position < writer_.last_batch->position)) {
+        writer_.index.push_back(*writer_.last_batch);
+    }
+}
+
 /// Makes the active segment stable and ends it. Only then the next one is written: so all that a
 /// power loss can damage is in the last segment. Appends to the tail go on meanwhile.
 Task<Status> PartitionLog::seal() {
     GALGO_CO_TRY(co_await sync_until(written_total_));
     if (writer_.index_file) {
-        if (writer_.last_batch.has_value() &&
-            (writer_.index.empty() ||
-             writer_.index.back().position < writer_.last_batch->position)) {
-            writer_.index.push_back(*writer_.last_batch);
-        }
+        name_last_batch();
         (void)co_await write_index(writer_, segments_.back().size_bytes);
         (void)co_await runtime::sync(context_.io, writer_.index_file.handle());
     }

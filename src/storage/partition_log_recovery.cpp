@@ -376,6 +376,8 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     const std::uint64_t size = segment.size_bytes;
     GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries, co_await load_index(segment.start, size));
     const bool had_entries = !entries.empty();
+    const std::uint64_t stable_to = had_entries ? entries.back().position : 0;
+    GALGO_CO_TRY(co_await look_for_damage(segment, handle, entries));
     // A segment that begins behind the end of the one before has no batch of before.
     const Offset floor = segments_.size() > 1
                              ? std::max(segment.start, segments_[segments_.size() - 2].end)
@@ -430,6 +432,9 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     }
     if (good_end < size) {
         GALGO_CO_TRY(co_await cut_tail(segment, handle, good_end, size, salvaged));
+        if (had_entries && good_end <= stable_to && !salvaged.empty()) {
+            tell_damage(segment, good_end);
+        }
     }
     segment.size_bytes = good_end;
     // A process that was killed leaves bytes in the page cache that no sync has seen; on a file
@@ -448,6 +453,48 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     writer_.index = std::move(entries);
     writer_.index_on_disk = segment.index_entries;
     co_return Status{};
+}
+
+/// Looks at the last stable batches, up to the last index entry. Damage there stays where it is,
+/// and the read that meets it says so; the log takes no more.
+Task<Status> PartitionLog::look_for_damage(const Segment& segment, runtime::FileHandle file,
+                                           const std::vector<IndexEntry>& entries) {
+    if (entries.size() < 2) {
+        co_return Status{};
+    }
+    const std::uint64_t stable_to = entries.back().position;
+    std::size_t from = entries.size() - 2;
+    while (from > 0 && entries[from].position + kIndexStrideBytes > stable_to) {
+        --from;
+    }
+    Offset end = entries[from].offset;
+    SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file,
+                         segment.size_bytes, entries[from].position, kWindowBytes);
+    while (cursor.position() < stable_to) {
+        GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
+        if (step.kind == StepKind::kEnd) {
+            break;
+        }
+        bool whole = step.kind == StepKind::kBatch && step.header.base_offset >= end.value();
+        if (whole) {
+            const Status valid = co_await verify_batch(context_.ready, step.bytes);
+            whole = valid.has_value();
+        }
+        if (!whole) {
+            tell_damage(segment, step.position);
+            break;
+        }
+        end = end_of(step.header);
+    }
+    co_return Status{};
+}
+
+void PartitionLog::tell_damage(const Segment& segment, std::uint64_t position) {
+    has_stable_damage_ = true;
+    observe::log_error("storage",
+                       "a segment is damaged where it was synced; the partition takes no more "
+                       "messages until the file is restored or the partition is purged",
+                       {{"file", path_of(segment.start, kLogExtension)}, {"position", position}});
 }
 
 /// Bytes that are no batch: whole batches behind them are taken out, the rest is kept aside, the
@@ -570,7 +617,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
                                 std::vector<Salvaged>& salvaged) {
     Offset have = flushed_end();
     bool missing_acknowledged = false;
-    bool was_stable = false;
+    bool was_stable = has_stable_damage_;
     std::size_t next_salvaged = 0;
     const auto take_salvaged_before = [&](Offset limit) {
         while (next_salvaged < salvaged.size() && end_of(salvaged[next_salvaged].header) <= limit) {
@@ -636,7 +683,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         end_offset_ = std::max(end_offset_, facts->end_named);
         committed_op_ = std::max(committed_op_, facts->last_op);
     }
-    if (missing_acknowledged || was_stable) {
+    if ((missing_acknowledged || was_stable) && !fence_.has_value()) {
         // A log that acknowledges without waiting for the disk may lose its unsynced tail with the
         // power; one that waits cannot, so something has damaged it, and nobody shall write over
         // that.
@@ -653,7 +700,9 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
             entries_dirty_ = true;
             // What could be healed is written first; then no more.
             (void)co_await flush_and_sync();
-            fence(fail_os(EIO).error(), "acknowledged batches are missing (file \"fenced\")");
+            fence(fail_os(EIO).error(),
+                  has_stable_damage_ ? "acknowledged batches are damaged on disk (file \"fenced\")"
+                                     : "acknowledged batches are missing (file \"fenced\")");
         }
     }
     co_return Status{};
@@ -719,6 +768,10 @@ Task<Status> PartitionLog::settle_recovered() {
             co_return std::unexpected(*fence_);
         }
         GALGO_CO_TRY(co_await sync_once());
+    }
+    if (writer_.log && writer_.index_file && !last_is_sealed_) {
+        name_last_batch();
+        (void)co_await write_index(writer_, segments_.back().size_bytes);
     }
     co_return Status{};
 }

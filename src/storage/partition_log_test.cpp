@@ -490,7 +490,7 @@ TEST(PartitionLog, FilesOfAnEarlierIncarnationGo) {
     }
     rig.stop();
     rig.incarnation = Incarnation{10};
-    rig.trash.note_retired(kTestKey, Incarnation{9});
+    rig.trash.note_retired(kTestKey, Incarnation{3});
     rig.attempted.clear();
     rig.acknowledged.clear();
     rig.start();
@@ -610,6 +610,34 @@ TEST(PartitionLog, ALifeThatNobodyEndedIsNeverDeleted) {
         rig.crash(CrashKind::kPower);
         ASSERT_NO_FATAL_FAILURE(rig.start());
         EXPECT_TRUE(rig.node.disk->exists(kept));
+        rig.stop();
+    }
+}
+
+TEST(PartitionLog, DamageInTheStablePartOfTheLastSegmentFences) {
+    Rig rig(64, {.persisted = true});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    }
+    rig.crash(CrashKind::kProcess);
+    ASSERT_NO_FATAL_FAILURE(
+        rig.start());  // everything is in the segment, and the journals are gone
+    rig.crash(CrashKind::kProcess);
+    flip_in(rig, "/data/streams", ".log", ConstBytes(rig.attempted[3]).subspan(300, 60));
+    const auto file = kTestLogDirectory + "/00000000000000000000.log";
+    const auto damaged = rig.node.disk->read_file(file);
+    for (int boot = 0; boot < 2; ++boot) {
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_TRUE(rig.log->fenced().has_value());
+        EXPECT_EQ(rig.log->end_offset(), Offset{10});
+        EXPECT_EQ(rig.node.disk->read_file(file), damaged);  // nothing is cut
+        EXPECT_FALSE(rig.read_now(Offset{3}, 1).has_value());
+        EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 3)),
+                  (std::vector<std::uint64_t>{0, 1, 2}));
+        EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{4}, 10)),
+                  (std::vector<std::uint64_t>{4, 5, 6, 7, 8, 9}));
+        EXPECT_FALSE(rig.append_now(1, 100).has_value());
         rig.stop();
     }
 }
