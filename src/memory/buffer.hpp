@@ -111,6 +111,16 @@ class BufRef {
         size_ = static_cast<std::uint32_t>(size);
     }
 
+    /// Grows by the bytes of `next` when they lie right behind its own in the same block, so that
+    /// the two can be sent as one. False: they do not, and nothing changed.
+    [[nodiscard]] bool join(const BufRef& next) noexcept {
+        if (block_ == nullptr || block_ != next.block_ || offset_ + size_ != next.offset_) {
+            return false;
+        }
+        size_ += next.size_;
+        return true;
+    }
+
     /// Is this the only slice of its block? Stays true until the holder copies it.
     [[nodiscard]] bool unique() const noexcept {
         return block_ != nullptr && block_->references.load(std::memory_order_acquire) == 1;

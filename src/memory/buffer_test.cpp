@@ -94,6 +94,22 @@ TEST_F(BufRefTest, SlicesOfSlices) {
     EXPECT_EQ(end.size(), 0U);
 }
 
+TEST_F(BufRefTest, JoinsWhatLiesRightBehind) {
+    const BufRef whole = make(100);
+    BufRef front = whole.slice(10, 20);
+    EXPECT_FALSE(front.join(whole.slice(31, 5)));  // a gap
+    EXPECT_FALSE(front.join(whole.slice(29, 5)));  // an overlap
+    EXPECT_FALSE(front.join(make(100).slice(30, 5)));
+    EXPECT_FALSE(front.join(BufRef()));
+    EXPECT_FALSE(BufRef().join(front));
+    EXPECT_EQ(front.size(), 20U);
+    EXPECT_TRUE(front.join(whole.slice(30, 5)));
+    EXPECT_EQ(front.size(), 25U);
+    EXPECT_EQ(front.bytes().data(), whole.bytes().data() + 10);
+    EXPECT_TRUE(front.join(whole.slice(35, 0)));
+    EXPECT_EQ(front.size(), 25U);
+}
+
 TEST_F(BufRefTest, ResizeWithinTheBlock) {
     BufRef buffer = make(10);
     buffer.resize(4096);

@@ -166,14 +166,15 @@ Task<bool> Connection::send_parts() {
     co_return true;
 }
 
+/// A vector that is assigned {} keeps its memory: it takes another one.
 void Connection::trim_reply() noexcept {
     reply_.clear();
     if (reply_.head.capacity() > kHeadBytesKept) {
-        reply_.head = {};
+        reply_.head = std::vector<std::byte>();
     }
     if (reply_.slices.capacity() > kSlicesKept) {
-        reply_.slices = {};
-        parts_ = {};
+        reply_.slices = std::vector<memory::BufRef>();
+        parts_ = std::vector<iovec>();
     }
 }
 

@@ -53,6 +53,7 @@ class InlineVector {
         GALGO_DCHECK(i < size_);
         return data()[i];
     }
+    [[nodiscard]] T& back() noexcept { return (*this)[size_ - 1]; }
     [[nodiscard]] T* begin() noexcept { return data(); }
     [[nodiscard]] T* end() noexcept { return data() + size_; }
     [[nodiscard]] const T* begin() const noexcept { return data(); }

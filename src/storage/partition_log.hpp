@@ -76,7 +76,7 @@ struct ReadPlan {
     std::uint32_t count = 0;
     std::uint64_t max_bytes = 0;
     InlineVector<DiskRange, 2> disk;
-    InlineVector<memory::BufRef, 8> tail;  ///< whole batches
+    InlineVector<memory::BufRef, 8> tail;  ///< runs of whole batches
 
     [[nodiscard]] bool empty() const noexcept { return disk.empty() && tail.empty(); }
     /// Nothing to wait for.
@@ -317,6 +317,7 @@ class PartitionLog : public coro::Anchored {
     // partition_log_read.cpp
     [[nodiscard]] std::size_t find_segment(Offset offset) const noexcept;
     [[nodiscard]] std::size_t find_tail_index(Offset offset) const noexcept;
+    void plan_tail(ReadPlan& plan, std::uint64_t planned_bytes) const;
     [[nodiscard]] ReadPlan::DiskRange range_of(std::size_t segment) const;
     coro::Task<Status> read_range(ReadPlan::DiskRange& range, Collector& collector);
     coro::Task<Status> open_range(ReadPlan::DiskRange& range);

@@ -16,6 +16,19 @@ namespace {
 constexpr std::uint32_t kFewMessages = 16;
 constexpr std::size_t kWindowSmall = 64 * kKiB;
 constexpr std::size_t kWindowLarge = 256 * kKiB;
+/// Batches of the tail that do not lie side by side are copied together up to here: that costs less
+/// than a slice for each, and a plan that needs no memory of its own.
+constexpr std::size_t kGatherBytesMax = 256 * kKiB;
+/// What a ReadPlan holds in itself.
+constexpr std::size_t kTailRunsMax = 8;
+
+/// Batches that were packed or read one behind the other travel as one slice.
+template <class Slices>
+void add_slice(Slices& slices, BufRef slice) {
+    if (slices.empty() || !slices.back().join(slice)) {
+        slices.push_back(std::move(slice));
+    }
+}
 
 }  // namespace
 
@@ -45,7 +58,7 @@ class PartitionLog::Collector {
             std::min<std::uint64_t>({header.message_count - first, left_, limit_.value() - from}));
         if (count == header.message_count) {
             if (take_bytes(batch.size())) {
-                result.slices.push_back(batch);
+                add_slice(result.slices, batch);
                 note(from, count);
             }
             return {};
@@ -158,20 +171,56 @@ ReadPlan PartitionLog::plan_read(Offset from, std::uint32_t count, std::uint64_t
         planned_bytes += plan.disk.empty() ? 0 : segment.size_bytes;
         plan.disk.push_back(std::move(range));
     }
-    std::uint64_t planned_messages = 0;
-    for (std::size_t i = find_tail_index(from);
-         i < tail_.size() && planned_messages < count && planned_bytes <= max_bytes &&
-         tail_[i].base < plan.limit;
-         ++i) {
+    plan_tail(plan, planned_bytes);
+    return plan;
+}
+
+/// Adds what the tail has to a plan that reads `planned_bytes` from segments.
+void PartitionLog::plan_tail(ReadPlan& plan, std::uint64_t planned_bytes) const {
+    const std::size_t first = find_tail_index(plan.from);
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+    std::size_t runs = 0;
+    BufRef run;
+    std::size_t last = first;
+    for (; last < tail_.size() && messages < plan.count &&
+           planned_bytes + bytes <= plan.max_bytes && tail_[last].base < plan.limit;
+         ++last) {
+        const TailBatch& batch = tail_[last];
+        if (batch.failed) {
+            continue;
+        }
+        messages += batch.end().value() - std::max(batch.base, plan.from).value();
+        bytes += batch.bytes.size();
+        if (!run.join(batch.bytes)) {
+            run = batch.bytes;
+            ++runs;
+        }
+    }
+    BufRef gathered;
+    if (runs > kTailRunsMax && bytes <= kGatherBytesMax) {
+        Result<BufRef> block = context_.pool.acquire(static_cast<std::size_t>(bytes));
+        if (block.has_value()) {  // otherwise the plan holds them one by one
+            gathered = std::move(*block);
+        }
+    }
+    std::size_t filled = 0;
+    for (std::size_t i = first; i < last; ++i) {
         const TailBatch& batch = tail_[i];
         if (batch.failed) {
             continue;
         }
-        planned_messages += batch.end().value() - std::max(batch.base, from).value();
-        planned_bytes += batch.bytes.size();
-        plan.tail.push_back(batch.bytes);
+        if (gathered) {
+            std::ranges::copy(batch.bytes.bytes(), gathered.mutable_bytes().begin() +
+                                                       static_cast<std::ptrdiff_t>(filled));
+            filled += batch.bytes.size();
+        } else {
+            add_slice(plan.tail, batch.bytes);
+        }
     }
-    return plan;
+    if (gathered) {
+        plan.tail.push_back(std::move(gathered));
+    }
 }
 
 Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
@@ -186,10 +235,17 @@ Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
             break;
         }
     }
-    for (std::size_t i = 0; i < plan.tail.size() && status.has_value() && !collector.done(); ++i) {
-        const Result<wire::BatchHeader> header = wire::decode_batch_header(plan.tail[i].bytes());
-        GALGO_CHECK(header.has_value());  // it was stamped by us and has not left memory
-        status = collector.add(plan.tail[i], *header);
+    for (std::size_t i = 0; i < plan.tail.size() && status.has_value(); ++i) {
+        const BufRef& run = plan.tail[i];
+        std::size_t at = 0;
+        while (at < run.size() && status.has_value() && !collector.done()) {
+            const Result<wire::BatchHeader> header =
+                wire::decode_batch_header(run.bytes().subspan(at));
+            GALGO_CHECK(header.has_value());  // it was stamped by us and has not left memory
+            const auto length = static_cast<std::size_t>(header->batch_length);
+            status = collector.add(run.slice(at, length), *header);
+            at += length;
+        }
     }
     if (!status.has_value() && collector.result.message_count == 0) {
         co_return std::unexpected(status.error());

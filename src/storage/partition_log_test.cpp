@@ -78,6 +78,27 @@ TEST(PartitionLog, ReadsExactRanges) {
     }
 }
 
+// Many small batches are read as few slices: those that lie side by side as they are, others
+// copied.
+TEST(PartitionLog, SmallBatchesShareASlice) {
+    for (const std::size_t payload : {256U, 251U}) {  // with 251 there are gaps between batches
+        Rig rig(2);
+        rig.start();
+        for (int i = 0; i < 60; ++i) {
+            ASSERT_TRUE(rig.append_now(1, payload).has_value());
+        }
+        for (int pass = 0; pass < 2; ++pass) {  // from the tail, and from the segment
+            const auto got = rig.read_now(Offset{5}, 50);
+            ASSERT_TRUE(got.has_value());
+            EXPECT_EQ(Rig::offsets_of(*got), range(5, 55));
+            EXPECT_EQ(got->slices.size(), 1U);
+            EXPECT_EQ(got->slices[0].size(), got->bytes);
+            rig.restart();
+        }
+        rig.stop();
+    }
+}
+
 TEST(PartitionLog, BytesLimitAndEmptyReads) {
     Rig rig(3);
     rig.start();
