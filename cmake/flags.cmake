@@ -32,5 +32,7 @@ if(GALGO_SANITIZE)
   target_link_options(galgo_flags INTERFACE -fsanitize=${GALGO_SANITIZE})
 endif()
 if(GALGO_FUZZ)
-  target_compile_options(galgo_flags INTERFACE -fsanitize=fuzzer-no-link)
+  # But for targets which say so: what only carries a test shall not look like something to explore.
+  target_compile_options(galgo_flags INTERFACE
+    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:GALGO_NO_COVERAGE>>>:-fsanitize=fuzzer-no-link>)
 endif()

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "fuzz_target.hpp"
 #include "memory/buffer_pool.hpp"
 #include "net/connection_set.hpp"
 #include "runtime/io_await.hpp"

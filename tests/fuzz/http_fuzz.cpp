@@ -1,6 +1,7 @@
 // Fuzzes the HTTP request parser and the router. Laws: nothing crashes; whole requests and their
 // answers are the same however their bytes are cut (the first byte chooses how). A malformed one
-// may be noticed sooner or later, but never becomes a request.
+// may be noticed sooner or later, but never becomes a request. Only the limit of a header is not
+// exact: where it lies by a few bytes depends on the cut, and the requests before it stay the same.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "base/check.hpp"
+#include "fuzz_target.hpp"
 #include "http/http_server.hpp"
 #include "http/request_parser.hpp"
 #include "http/router.hpp"
@@ -22,9 +24,15 @@ class NoBackend final : public Backend {
     void metrics(std::string& out) override { out += "x 1\n"; }
 };
 
-std::string parse_all(ConstBytes bytes, std::size_t step, Router& router) {
+struct Parsed {
+    std::string seen;  ///< requests and their answers
+    unsigned failure_status = 0;
+};
+
+Parsed parse_all(ConstBytes bytes, std::size_t step, Router& router) {
     RequestParser parser({.header_bytes_max = 1024, .body_bytes_max = 4096});
-    std::string seen;
+    Parsed parsed;
+    std::string& seen = parsed.seen;
     for (std::size_t at = 0; at < bytes.size(); at += step) {
         parser.append(bytes.subspan(at, std::min(step, bytes.size() - at)));
         while (parser.advance() == ParseState::kComplete) {
@@ -36,10 +44,11 @@ std::string parse_all(ConstBytes bytes, std::size_t step, Router& router) {
         if (parser.advance() == ParseState::kFailed) {
             const unsigned status = parser.failure_status();
             GALGO_CHECK(status == 400 || status == 413 || status == 431);
-            return seen;
+            parsed.failure_status = status;
+            break;
         }
     }
-    return seen;
+    return parsed;
 }
 
 }  // namespace
@@ -56,8 +65,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.cors.enabled = (data[0] & 1U) != 0;
     http::Router router(backend, options);
     router.set_loopback(true);
-    const std::string whole = http::parse_all(bytes, bytes.size() + 1, router);
-    const std::string cut = http::parse_all(bytes, std::size_t{1} + data[0], router);
-    GALGO_CHECK(whole == cut);
+    const http::Parsed whole = http::parse_all(bytes, bytes.size() + 1, router);
+    const http::Parsed cut = http::parse_all(bytes, std::size_t{1} + data[0], router);
+    if (whole.failure_status == 431 || cut.failure_status == 431) {
+        GALGO_CHECK(whole.seen.starts_with(cut.seen) || cut.seen.starts_with(whole.seen));
+    } else {
+        GALGO_CHECK(whole.seen == cut.seen);
+    }
     return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/bytes.hpp"
 #include "base/check.hpp"
+#include "fuzz_target.hpp"
 #include "model/units_text.hpp"
 #include "wire/options.hpp"
 #include "wire/permissions.hpp"
@@ -68,7 +69,6 @@ void run(ConstBytes bytes) {
 }  // namespace
 }  // namespace galgo::wire
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     galgo::wire::run(std::as_bytes(std::span(data, size)));
     return 0;

@@ -1,0 +1,121 @@
+// Any bytes as the log file of a segment, without an index. Laws beyond those of log_rig.hpp,
+// against a plain walk over the same bytes:
+//   * the whole batches at the begin are kept to the last byte, all else is cut and counted;
+//   * nothing that is there comes back under another offset, and no offset that a kept batch has is
+//     given to an append; what is appended is read back, before and after a restart.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.hpp"
+#include "fuzz_target.hpp"
+#include "log_rig.hpp"
+#include "seal.hpp"
+#include "wire/batch.hpp"
+
+namespace galgo::fuzz {
+namespace {
+
+constexpr std::size_t kInputBytesMax = 256 * kKiB;
+const std::string kLogName = "00000000000000000000.log";
+/// Appends behind such an end cannot wrap.
+constexpr Offset kEndMax{std::uint64_t{1} << 62U};
+
+struct Prefix {
+    std::size_t bytes = 0;
+    std::vector<ReadMessage> messages;
+};
+
+/// The valid batches at the begin.
+Prefix walk(ConstBytes bytes) {
+    Prefix prefix;
+    std::uint64_t end = 0;
+    while (true) {
+        const ConstBytes rest = bytes.subspan(prefix.bytes);
+        const auto header = wire::decode_batch_header(rest);
+        if (!header || header->batch_length > rest.size() || header->base_offset < end ||
+            header->base_offset > ~std::uint64_t{0} - header->message_count) {
+            return prefix;
+        }
+        const auto size = static_cast<std::size_t>(header->batch_length);
+        const auto view = wire::BatchView::validate(rest.first(size));
+        if (!view) {
+            return prefix;
+        }
+        wire::FrameCursor cursor = view->cursor();
+        while (!cursor.at_end()) {
+            const auto message = cursor.next();
+            prefix.messages.push_back(
+                {.offset = Offset(header->base_offset + message->offset_delta),
+                 .timestamp = Timestamp(header->base_timestamp_us),
+                 .checksum = message->checksum});
+        }
+        end = header->base_offset + header->message_count;
+        prefix.bytes += size;
+    }
+}
+
+void run(ConstBytes bytes) {
+    const Prefix prefix = walk(bytes);
+    LogRig rig;
+    rig.write(kLogName, bytes);
+    rig.open();
+    GALGO_CHECK(!rig.log().fenced().has_value());
+    GALGO_CHECK(rig.log().recovery_complete());
+    GALGO_CHECK(rig.log().recovery().cut_bytes == bytes.size() - prefix.bytes);
+    GALGO_CHECK(rig.log().recovery().lost_message_count == 0);
+    std::vector<ReadMessage> messages = rig.read_all(3, true);
+    GALGO_CHECK(messages.size() >= prefix.messages.size());
+    GALGO_CHECK(
+        std::ranges::equal(prefix.messages, std::span(messages).first(prefix.messages.size())));
+    if (rig.log().recovery().salvaged_batch_count == 0) {
+        GALGO_CHECK(messages.size() == prefix.messages.size());
+    }
+    const Offset end = rig.log().end_offset();
+    if (!messages.empty()) {
+        GALGO_CHECK(rig.log().first_offset() == messages.front().offset);
+        GALGO_CHECK(messages.back().offset < end);
+    }
+    rig.close();
+    rig.check_indexes();
+    const Bytes kept = rig.file(kLogName).value_or(Bytes{});
+    if (prefix.bytes != 0) {
+        GALGO_CHECK(kept.size() >= prefix.bytes);
+        GALGO_CHECK(
+            std::ranges::equal(std::span(kept).first(prefix.bytes), bytes.first(prefix.bytes)));
+    }
+
+    rig.open();
+    GALGO_CHECK(rig.log().recovery().cut_bytes == 0);
+    GALGO_CHECK(rig.log().end_offset() == end);
+    GALGO_CHECK(rig.read_all(1000, true) == messages);
+    // An append makes a journal file, which costs more than all before it: one input in four.
+    if (end >= kEndMax || bytes.size() % 4 != 0) {
+        return;
+    }
+    GALGO_CHECK(rig.append(2).has_value());
+    GALGO_CHECK(rig.log().end_offset() == end.plus(2));
+    const std::vector<ReadMessage> appended = rig.read_all(7, true);
+    GALGO_CHECK(appended.size() == messages.size() + 2);
+    GALGO_CHECK(appended[messages.size()].offset == end);
+    rig.close();
+    rig.check_indexes();
+
+    rig.open();
+    GALGO_CHECK(rig.read_all(1000, true) == appended);
+}
+
+}  // namespace
+}  // namespace galgo::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size <= galgo::fuzz::kInputBytesMax) {
+        galgo::fuzz::run(std::as_bytes(std::span(data, size)));
+    }
+    return 0;
+}
+
+extern "C" void seal_fuzz_input(std::uint8_t* data, std::size_t size, bool structure) {
+    galgo::fuzz::seal_log(std::as_writable_bytes(std::span(data, size)), structure);
+}

@@ -1,0 +1,162 @@
+// Any bytes as the small files of a data directory; byte 0 chooses which. Laws:
+//   consumer offset   loaded or named as damaged, never both and never dropped; encodes to itself
+//   FORMAT            opened exactly when its first line names a version that we know; not changed
+//   incarnation       a log of an older life goes, all else stays, whatever the file says
+//   file names        what parses names the same file again
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "crypto/hash.hpp"
+#include "fuzz_target.hpp"
+#include "log_rig.hpp"
+#include "storage/data_directory.hpp"
+#include "storage/journal_format.hpp"
+#include "storage/offsets_file.hpp"
+#include "storage/segment_format.hpp"
+
+namespace galgo::fuzz {
+namespace {
+
+constexpr std::size_t kInputBytesMax = 4096;
+
+// ---- consumer offsets
+void check_offset_file(ConstBytes bytes) {
+    runtime_sim::TestWorld world(1);
+    runtime_sim::Node& node = world.add_node();
+    node.disk->write_file("/p/offsets/consumers/7", bytes);
+    const auto loaded = world.run(node, storage::load_offsets(*node.io, "/p"));
+    GALGO_CHECK(loaded.has_value());
+    GALGO_CHECK(loaded->offsets.size() + loaded->damaged.size() == 1);
+    const auto offset = storage::decode_offset_file(bytes);
+    GALGO_CHECK(offset.has_value() == !loaded->offsets.empty());
+    if (!offset.has_value()) {
+        return;
+    }
+    GALGO_CHECK(loaded->offsets.front().offset == *offset);
+    const auto encoded = storage::encode_offset_file(*offset);
+    GALGO_CHECK(std::ranges::equal(bytes, std::span(encoded).first(bytes.size())));
+}
+
+// ---- FORMAT
+/// A real folder, because this file is read before there is a ring. One for all runs.
+class Folder {
+ public:
+    Folder() {
+        std::string name = (std::filesystem::temp_directory_path() / "galgo-fuzz-XXXXXX").string();
+        GALGO_CHECK(::mkdtemp(name.data()) != nullptr);
+        path_ = name;
+    }
+    ~Folder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+    std::string path_;
+};
+
+bool is_known_format(std::string_view text) {
+    constexpr std::string_view kBegin = "galgo-data-format ";
+    std::string_view line = text.substr(0, text.find('\n'));
+    if (!line.starts_with(kBegin)) {
+        return false;
+    }
+    line.remove_prefix(kBegin.size());
+    std::uint32_t version = 0;
+    const char* end = line.data() + line.size();
+    const auto [stop, error] = std::from_chars(line.data(), end, version);
+    return error == std::errc{} && stop == end && version >= 1 &&
+           version <= storage::kDataFormatVersion;
+}
+
+void check_format_file(ConstBytes bytes) {
+    static const Folder folder;
+    const std::string name = folder.path() + "/FORMAT";
+    const std::string_view text = as_text(bytes);
+    std::ofstream(name, std::ios::binary | std::ios::trunc) << text;
+    const auto opened = storage::DataDirectory::open({.path = folder.path(), .lock_wait_ms = 0});
+    GALGO_CHECK(opened.has_value() == is_known_format(text));
+    if (!opened.has_value()) {
+        GALGO_CHECK(opened.error().starts_with("data directory "));
+        GALGO_CHECK(opened.error().find('\n') == std::string::npos);
+    }
+    std::ifstream file(name, std::ios::binary);
+    const std::string after((std::istreambuf_iterator<char>(file)),
+                            std::istreambuf_iterator<char>());
+    GALGO_CHECK(after == text);
+}
+
+// ---- incarnation
+void check_incarnation_file(ConstBytes bytes) {
+    constexpr Incarnation kNow{5};
+    LogRig rig;
+    rig.write("incarnation", bytes);
+    rig.write("00000000000000000000.log", make_batch(Offset{0}, 3, Timestamp{1}));
+    rig.open(kNow);
+    const bool sound =
+        bytes.size() == 16 && load<std::uint64_t>(bytes, 8) == crypto::xxh3_64(bytes.first(8));
+    const bool older = sound && Incarnation(load<std::uint64_t>(bytes, 0)) < kNow;
+    GALGO_CHECK(rig.log().end_offset() == Offset(older ? 0 : 3));
+    GALGO_CHECK(rig.read_all(10, true).size() == (older ? 0U : 3U));
+    GALGO_CHECK(rig.append(1).has_value());
+    rig.close();
+    rig.open(kNow);
+    GALGO_CHECK(rig.read_all(10, true).size() == (older ? 1U : 4U));
+}
+
+// ---- names
+void check_names(std::string_view name) {
+    for (const std::string_view extension : {storage::kLogExtension, storage::kIndexExtension}) {
+        if (const auto start = storage::parse_segment_file_name(name, extension)) {
+            GALGO_CHECK(storage::segment_file_name(*start, extension) == name);
+        }
+    }
+    if (const auto parsed = storage::parse_journal_file_name(name)) {
+        GALGO_CHECK(storage::journal_file_name(parsed->shard, parsed->sequence) == name);
+    }
+}
+
+void run(std::uint8_t which, ConstBytes bytes) {
+    switch (which % 4) {
+        case 0:
+            return check_offset_file(bytes);
+        case 1:
+            return check_format_file(bytes);
+        case 2:
+            return check_incarnation_file(bytes);
+        default:
+            return check_names(as_text(bytes));
+    }
+}
+
+}  // namespace
+}  // namespace galgo::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size >= 1 && size <= galgo::fuzz::kInputBytesMax) {
+        galgo::fuzz::run(data[0], std::as_bytes(std::span(data, size)).subspan(1));
+    }
+    return 0;
+}
+
+/// The checksum of the two files that have one.
+extern "C" void seal_fuzz_input(std::uint8_t* data, std::size_t size, bool structure) {
+    const auto bytes = std::as_writable_bytes(std::span(data, size));
+    if (size == 17 && (structure || data[0] % 2 == 0)) {
+        galgo::store<std::uint64_t>(bytes, 9, galgo::crypto::xxh3_64(bytes.subspan(1, 8)));
+    }
+}
