@@ -94,7 +94,7 @@ Task<Status> JournalReplay::scan_file(runtime::IoBackend& io, std::uint32_t inde
     File& file = files_[index];
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
                         co_await runtime::open(io, file.path, runtime::OpenMode::kRead));
-    const auto window = std::make_unique<std::byte[]>(kWindowBytes);
+    const auto window = std::make_unique_for_overwrite<std::byte[]>(kWindowBytes);
     const std::uint64_t seed = file.header.seed();
     std::uint64_t position = kJournalFileHeaderBytes;
     std::uint64_t window_at = 0;
