@@ -60,7 +60,6 @@ struct RequestParser::Parser {
 
     void start(const Limits& limits) {
         beast.emplace();
-        beast->eager(true);
         beast->header_limit(limits.header_bytes_max);
         beast->body_limit(limits.body_bytes_max);
     }
@@ -105,18 +104,23 @@ ParseState RequestParser::parse() {
         if (error) {
             return fail(status_of(error));
         }
+        // Before the body: trailers are put among the fields, and must not count as sent before it.
+        if (state_ == ParseState::kNeedHeader && beast.is_header_done()) {
+            read_header_fields();
+            if (beast.get().version() == kHttp11 &&
+                beast.get().count(beast::http::field::host) != 1) {
+                return fail(400);
+            }
+            state_ = ParseState::kNeedBody;
+            beast.eager(true);
+            continue;
+        }
         if (used == 0) {
             break;
         }
     }
     if (!beast.is_header_done()) {
         return ParseState::kNeedHeader;
-    }
-    if (state_ == ParseState::kNeedHeader) {
-        read_header_fields();
-        if (beast.get().version() == kHttp11 && beast.get().count(beast::http::field::host) != 1) {
-            return fail(400);
-        }
     }
     return beast.is_done() ? ParseState::kComplete : ParseState::kNeedBody;
 }
