@@ -195,13 +195,16 @@ Assembly::Outcome Assembly::apply_variable(const std::string& name, const std::s
     if (const RelocatedKey* relocated = find_relocated_variable(name)) {
         return fault(relocated->key, quoted(value), relocated_text(*relocated), name);
     }
+    // Like the file; what is printed could not be read again otherwise.
+    const bool is_text = model::is_valid_utf8(value);
     for (const Property& property : properties()) {
         if (property.kind != Kind::kTables && variable_name(property.key) == name) {
-            return set(property, text_node(value), name);
+            return is_text ? set(property, text_node(value), name)
+                           : fault(property.key, "...", "must be UTF-8", name);
         }
     }
     if (collect_element(name, value, arrays)) {
-        return {};
+        return is_text ? Outcome{} : fault(name, "...", "must be UTF-8", "the environment");
     }
     std::vector<std::string> names;
     for (const Property& property : properties()) {
