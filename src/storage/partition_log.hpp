@@ -68,6 +68,7 @@ struct ReadPlan {
         Offset start;  ///< names the segment
         std::uint64_t size_bytes = 0;
         std::optional<std::uint64_t> position;  ///< where to begin, when known
+        bool from_index = false;                ///< `position` is what an index entry says
         std::uint64_t index_entries = 0;        ///< in the index file, when it has to be searched
         FileRef file;                           ///< may be empty: opened when read
     };
@@ -335,7 +336,8 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
                                        const std::vector<IndexEntry>& entries);
     void tell_damage(const Segment& segment, std::uint64_t position);
-    coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, std::uint64_t log_bytes);
+    coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, runtime::FileHandle log,
+                                                           std::uint64_t log_bytes);
     coro::Task<Status> rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries);
     coro::Task<Status> cut_tail(Segment& segment, runtime::FileHandle file, std::uint64_t position,
                                 std::uint64_t size, std::vector<Salvaged>& salvaged);

@@ -163,9 +163,11 @@ ReadPlan PartitionLog::plan_read(Offset from, std::uint32_t count, std::uint64_t
             const auto behind =
                 std::ranges::upper_bound(writer_.index, from, {}, &IndexEntry::offset);
             range.position = behind == writer_.index.begin() ? 0 : std::prev(behind)->position;
+            range.from_index = true;
         }
         if (range.file && range.file->has_hint && range.file->hint_offset == from) {
             range.position = range.file->hint_position;
+            range.from_index = false;
         }
         // Of the first one an unknown part is before `from`.
         planned_bytes += plan.disk.empty() ? 0 : segment.size_bytes;
@@ -286,10 +288,18 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
     GALGO_CO_TRY(co_await open_range(range));
     GALGO_CO_TRY_ASSIGN(const std::uint64_t begin, co_await begin_of(range, collector.result.next));
     const FileRef file = range.file;
+    // An index has no checksum: what it names has to be a batch that is not behind what is wanted.
+    bool in_doubt = begin != 0 && (range.from_index || !range.position.has_value());
     SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
                          range.size_bytes, begin, collector.few() ? kWindowSmall : kWindowLarge);
     while (!collector.done()) {
         GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(collector.result.next));
+        if (std::exchange(in_doubt, false) &&
+            (step.kind != StepKind::kBatch ||
+             step.header.base_offset > collector.result.next.value())) {
+            cursor.seek(0);
+            continue;
+        }
         if (step.kind == StepKind::kEnd) {
             break;
         }
@@ -349,11 +359,17 @@ Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t ind
         }
     }
     const FileRef file = range.file;
+    bool in_doubt = begin != 0;  // the batch that an entry names is before the time
     SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
                          range.size_bytes, begin, kWindowSmall);
     while (true) {
         GALGO_CO_TRY_ASSIGN(const SegmentStep step,
                             co_await cursor.next(Offset(~std::uint64_t{0})));
+        if (std::exchange(in_doubt, false) &&
+            (step.kind != StepKind::kBatch || step.header.base_timestamp_us >= timestamp.value())) {
+            cursor.seek(0);
+            continue;
+        }
         if (step.kind == StepKind::kEnd) {
             co_return std::nullopt;
         }

@@ -64,6 +64,11 @@ bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start,
     return true;
 }
 
+bool names(const IndexEntry& entry, const wire::BatchHeader& header) noexcept {
+    return entry.offset.value() == header.base_offset &&
+           entry.timestamp.value() == header.base_timestamp_us;
+}
+
 void add_entry(std::vector<IndexEntry>& entries, const SegmentStep& step) {
     if (entries.empty() || step.position >= entries.back().position + kIndexStrideBytes) {
         entries.push_back({.offset = Offset(step.header.base_offset),
@@ -241,8 +246,11 @@ Task<Status> PartitionLog::write_incarnation() {
     co_return status;
 }
 
-/// All entries, or none when there is any doubt.
+/// All entries, or none when there is any doubt. Bounds come from the first and the last one. The
+/// first one is compared with the log here, the last one by who begins there; a read that meets a
+/// wrong one between them notices by itself.
 Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start,
+                                                               runtime::FileHandle log,
                                                                std::uint64_t log_bytes) {
     std::vector<IndexEntry> entries;
     const std::string path = path_of(start, kIndexExtension);
@@ -268,6 +276,16 @@ Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start,
     }
     if (!entries_make_sense(entries, start, log_bytes)) {
         entries.clear();
+    }
+    if (!entries.empty()) {
+        std::byte first[wire::kBatchHeaderSize];
+        GALGO_CO_TRY_ASSIGN(const std::size_t read,
+                            co_await runtime::read(context_.io, log, first, 0));
+        const Result<wire::BatchHeader> header = wire::decode_batch_header(ConstBytes(first, read));
+        // No header at all is damage of the log: of that the index knows more than the log.
+        if (header.has_value() && !names(entries.front(), *header)) {
+            entries.clear();
+        }
     }
     co_return entries;
 }
@@ -312,7 +330,7 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
     const FileRef file = context_.files.adopt(handle);
     GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries,
-                        co_await load_index(segment.start, segment.size_bytes));
+                        co_await load_index(segment.start, handle, segment.size_bytes));
     const Offset nothing(~std::uint64_t{0});
     for (bool from_index : {true, false}) {
         if (from_index && entries.empty()) {
@@ -329,8 +347,7 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
                 break;
             }
             if (step.kind == StepKind::kDamaged || step.header.base_offset < segment.end.value() ||
-                (from_index && walked.empty() &&
-                 step.header.base_offset != entries.back().offset.value())) {
+                (from_index && walked.empty() && !names(entries.back(), step.header))) {
                 whole = false;
                 break;
             }
@@ -374,7 +391,8 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kReadWrite));
     const FileRef file = context_.files.adopt(handle);
     const std::uint64_t size = segment.size_bytes;
-    GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries, co_await load_index(segment.start, size));
+    GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries,
+                        co_await load_index(segment.start, handle, size));
     const bool had_entries = !entries.empty();
     const std::uint64_t stable_to = had_entries ? entries.back().position : 0;
     GALGO_CO_TRY(co_await look_for_damage(segment, handle, entries));
@@ -389,7 +407,7 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
         const std::size_t trusted = entries.size();
         segment.first = entries.empty() ? floor : entries.front().offset;
         segment.end = entries.empty() ? floor : entries.back().offset;
-        segment.last_timestamp = entries.empty() ? Timestamp{0} : entries.back().timestamp;
+        segment.last_timestamp = Timestamp{0};
         good_end = begin;
         bool first_is_right = trusted == 0;
         SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size,
@@ -404,7 +422,7 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
                 break;
             }
             if (!first_is_right) {
-                if (step.header.base_offset != entries.back().offset.value()) {
+                if (!names(entries.back(), step.header)) {
                     break;
                 }
                 first_is_right = true;
@@ -468,10 +486,17 @@ Task<Status> PartitionLog::look_for_damage(const Segment& segment, runtime::File
         --from;
     }
     Offset end = entries[from].offset;
+    bool in_doubt = from != 0;
     SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file,
                          segment.size_bytes, entries[from].position, kWindowBytes);
     while (cursor.position() < stable_to) {
         GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
+        if (std::exchange(in_doubt, false) &&
+            (step.kind != StepKind::kBatch || !names(entries[from], step.header))) {
+            end = segment.start;  // is the entry wrong or the log? From its begin it can be told.
+            cursor.seek(0);
+            continue;
+        }
         if (step.kind == StepKind::kEnd) {
             break;
         }

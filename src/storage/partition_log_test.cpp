@@ -663,5 +663,62 @@ TEST(PartitionLog, DamageInTheStablePartOfTheLastSegmentFences) {
     }
 }
 
+/// A log of one segment with several index entries, closed and opened once: all of it is stable.
+void fill_one_segment(Rig& rig) {
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 12; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 30'000).has_value());
+    }
+    ASSERT_NO_FATAL_FAILURE(rig.restart());
+    rig.stop();
+}
+
+TEST(PartitionLog, DamageOfAHeaderInTheStablePartFences) {
+    for (const std::uint64_t damaged : {0U, 3U, 5U, 9U, 10U}) {
+        SCOPED_TRACE(damaged);
+        Rig rig(65, {.persisted = true});
+        ASSERT_NO_FATAL_FAILURE(fill_one_segment(rig));
+        flip_in(rig, "/data/streams", ".log", ConstBytes(rig.attempted[damaged]).first(60));
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_TRUE(rig.log->fenced().has_value());
+        EXPECT_EQ(rig.log->end_offset(), Offset{12});
+        for (std::uint64_t i = 0; i < 12; ++i) {
+            const auto got = rig.read_now(Offset{i}, 1);
+            if (i != damaged && got.has_value()) {
+                EXPECT_EQ(Rig::offsets_of(*got), (std::vector<std::uint64_t>{i}));
+            }
+            EXPECT_EQ(got.has_value(), i != damaged) << i;
+        }
+        EXPECT_FALSE(rig.append_now(1, 100).has_value());
+        rig.stop();
+    }
+}
+
+// An index is derived: whatever it says, the messages are there and the log takes more.
+TEST(PartitionLog, AWrongIndexOfTheLastSegmentFencesNothing) {
+    const std::string path = kTestLogDirectory + "/00000000000000000000.index";
+    Rig rig(66, {.persisted = true});
+    ASSERT_NO_FATAL_FAILURE(fill_one_segment(rig));
+    const std::vector<std::byte> sound = *rig.node.disk->read_file(path);
+    ASSERT_GE(sound.size(), 4 * kIndexEntryBytes);
+    for (std::size_t byte = 0; byte < sound.size(); ++byte) {
+        for (const unsigned bit : {0U, 5U}) {
+            std::vector<std::byte> wrong = sound;
+            wrong[byte] ^= static_cast<std::byte>(1U << bit);
+            rig.node.disk->write_file(path, wrong);
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            ASSERT_FALSE(rig.log->fenced().has_value()) << byte << " bit " << bit;
+            ASSERT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)), range(0, 12)) << byte;
+            for (std::uint64_t i = 0; i < 12; ++i) {
+                ASSERT_EQ(Rig::offsets_of(*rig.read_now(Offset{i}, 1)), range(i, i + 1)) << byte;
+            }
+            rig.stop();
+        }
+    }
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_TRUE(rig.append_now(1, 100).has_value());
+    rig.stop();
+}
+
 }  // namespace
 }  // namespace galgo::storage
