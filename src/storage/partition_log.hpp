@@ -346,6 +346,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> heal(const JournalFacts* facts, const JournalReplay* replay,
                             std::vector<Salvaged>& salvaged);
     void place_recovered(memory::BufRef bytes, const wire::BatchHeader& header, OpNumber op);
+    coro::Task<Status> mark_fenced();
     coro::Task<Status> finish_recovery();
     coro::Task<Status> settle_recovered();
 
@@ -398,6 +399,7 @@ class PartitionLog : public coro::Anchored {
 
     std::optional<Error> fence_;
     bool fence_is_temporary_ = false;
+    bool fence_is_stable_ = true;  ///< not when the journals alone say why the log is fenced
     Instant fenced_at_{0};
     Instant fence_told_at_{0};      ///< last log line about one that passes; 0: none yet
     bool fence_told_last_ = false;  ///< the log's last word is that appends are refused

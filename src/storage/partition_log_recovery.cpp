@@ -715,22 +715,30 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         observe::log_error("storage", "batches that were acknowledged are missing",
                            {{"directory", directory_}, {"messages", recovery_.lost_message_count}});
         if (options_.persisted || was_stable) {
-            GALGO_CO_TRY(co_await make_directory());
-            const std::string path = directory_ + std::string(kFencedName);
-            const Result<runtime::FileHandle> marker =
-                co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate);
-            if (marker.has_value()) {
-                (void)co_await runtime::close(context_.io, *marker);
+            Status settled = co_await mark_fenced();
+            if (settled.has_value()) {
+                // What could be healed is written first, and the next offset named; then no more.
+                recovered_end_ = end_offset_;
+                settled = co_await settle_recovered();
             }
-            entries_dirty_ = true;
-            // What could be healed is written first; then no more.
-            (void)co_await flush_and_sync();
             fence(fail_os(EIO).error(),
                   has_stable_damage_ ? "acknowledged batches are damaged on disk (file \"fenced\")"
                                      : "acknowledged batches are missing (file \"fenced\")");
+            fence_is_stable_ = settled.has_value();
         }
     }
     co_return Status{};
+}
+
+/// The file that fences the log in later runs too; stable with the next sync of the directory.
+Task<Status> PartitionLog::mark_fenced() {
+    GALGO_CO_TRY(co_await make_directory());
+    const std::string path = directory_ + std::string(kFencedName);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle marker,
+                        co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate));
+    entries_dirty_ = true;
+    const Status closed = co_await runtime::close(context_.io, marker);
+    co_return closed;
 }
 
 Task<Status> PartitionLog::finish_recovery() {
@@ -743,7 +751,7 @@ Task<Status> PartitionLog::finish_recovery() {
             fence(status.error(), "recovery could not write");
         }
     }
-    recovery_complete_ = status.has_value() && tail_.empty();
+    recovery_complete_ = status.has_value() && tail_.empty() && fence_is_stable_;
     if (!segments_.empty() && segments_.back().size_bytes == 0 && segments_.size() > 1 &&
         segments_[segments_.size() - 2].size_bytes == 0) {
         // Two empty ones in a row: the later name says all.
