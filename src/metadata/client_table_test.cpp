@@ -2,6 +2,10 @@
 // beside it.
 #include "metadata/client_table.hpp"
 
+#include <iterator>
+#include <map>
+#include <random>
+#include <ranges>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -164,6 +168,53 @@ TEST(SlotTable, ShrinksAtTheEndAndRestoresWithHoles) {
     EXPECT_TRUE(table.empty());
     EXPECT_EQ(table.end_id(), model::StreamId(0));
     EXPECT_EQ(table.vacant_id(), model::StreamId(0));
+}
+
+TEST(SlotTable, RandomCallsFollowAMap) {
+    std::mt19937 random(7);
+    SlotTable<model::StreamId, Row> table;
+    std::map<std::uint32_t, int> model;
+    for (int i = 0; i < 20'000; ++i) {
+        std::uint32_t vacant = 0;
+        while (model.contains(vacant)) {
+            ++vacant;
+        }
+        ASSERT_EQ(table.vacant_id().value(), vacant);
+        ASSERT_EQ(table.size(), model.size());
+        const std::uint32_t end = model.empty() ? 0 : model.rbegin()->first + 1;
+        ASSERT_EQ(table.end_id().value(), end);
+        const std::uint32_t kind = random() % 16;
+        if (kind == 0) {
+            const std::uint32_t at = end + random() % 40;
+            table.restore(Row{.id = model::StreamId(at), .value = i});
+            model[at] = i;
+        } else if (kind < 8 || model.empty()) {
+            table.insert(Row{.id = table.vacant_id(), .value = i});
+            model[vacant] = i;
+        } else {
+            const auto victim =
+                std::next(model.begin(), static_cast<std::ptrdiff_t>(random() % model.size()));
+            table.erase(model::StreamId(victim->first));
+            model.erase(victim);
+        }
+        if (i % 50 == 0) {
+            std::map<std::uint32_t, int> seen;
+            for (const Row& row : table.rows()) {
+                ASSERT_TRUE(seen.empty() || seen.rbegin()->first < row.id.value());
+                seen[row.id.value()] = row.value;
+            }
+            ASSERT_EQ(seen, model);
+        }
+    }
+}
+
+TEST(SlotTable, AHighIdIsCheap) {
+    SlotTable<model::StreamId, Row> table;
+    table.restore(Row{.id = model::StreamId(model::kStreamCountMax - 1), .value = 1});
+    EXPECT_EQ(std::ranges::distance(table.rows()), 1);
+    EXPECT_EQ(table.insert(Row{.id = model::StreamId(0), .value = 2}).value, 2);
+    table.erase(model::StreamId(model::kStreamCountMax - 1));
+    EXPECT_EQ(table.end_id(), model::StreamId(1));
 }
 
 }  // namespace
