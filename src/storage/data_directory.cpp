@@ -76,11 +76,30 @@ int take_lock(int file, std::uint32_t wait_ms) {
     return 0;
 }
 
-/// Everything but LOCK.
+/// What is there before anybody stores anything: LOCK, and the fsck folder of a new volume.
+bool is_ignored(const fs::path& name) {
+    return name == "LOCK" || name == "lost+found";
+}
+
+/// A slip in a path must not cost the files of somebody else: nothing stored yet, or a name that a
+/// server of this protocol gives.
+bool may_be_emptied(const std::string& path) {
+    bool is_empty = true;
+    std::error_code error;
+    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+        const fs::path name = it->path().filename();
+        if (name == "FORMAT" || name == "metadata" || name == "state" || name == "streams") {
+            return true;
+        }
+        is_empty = is_empty && is_ignored(name);
+    }
+    return is_empty;
+}
+
 std::error_code delete_content(const std::string& path) {
     std::error_code error;
     for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-        if (it->path().filename() != "LOCK") {
+        if (!is_ignored(it->path().filename())) {
             fs::remove_all(it->path(), error);
             if (error) {
                 break;
@@ -162,6 +181,12 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
                 std::format("data directory {}: another process is using it", path));
         }
         return refuse(path, "cannot lock it", error);
+    }
+    if (options.fresh && !may_be_emptied(path)) {
+        return std::unexpected(
+            std::format("data directory {}: it holds files that are not a server's; nothing was "
+                        "deleted: give another path, or empty it by hand",
+                        path));
     }
     if (options.fresh) {
         if (const std::error_code error = delete_content(path)) {

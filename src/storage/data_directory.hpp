@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kDataFormatVersion = 1;
 
 struct DataDirectoryOptions {
     std::string path;
-    bool fresh = false;  ///< delete all but LOCK first
+    bool fresh = false;  ///< delete all but LOCK first; refused for a folder of other files
     std::uint32_t lock_wait_ms = 10'000;
 };
 

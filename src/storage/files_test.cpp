@@ -198,6 +198,21 @@ TEST_F(DataDirectoryTest, LocksMakesAndRefuses) {
     EXPECT_NE(newer.error().find("newer"), std::string::npos);
     std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "nonsense\n";
     EXPECT_FALSE(DataDirectory::open({.path = path_}).has_value());
+    EXPECT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());
+}
+
+TEST_F(DataDirectoryTest, FreshSparesTheFilesOfOthers) {
+    std::filesystem::create_directories(path_ + "/lost+found");
+    ASSERT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());
+    EXPECT_TRUE(std::filesystem::exists(path_ + "/lost+found"));
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+    std::ofstream(path_ + "/thesis.tex") << "x";
+    const auto refused = DataDirectory::open({.path = path_, .fresh = true});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_NE(refused.error().find(path_), std::string::npos);
+    EXPECT_TRUE(std::filesystem::exists(path_ + "/thesis.tex"));
+    EXPECT_FALSE(std::filesystem::exists(path_ + "/FORMAT"));
 }
 
 }  // namespace
