@@ -158,7 +158,7 @@ Task<bool> Connection::send_parts() {
         ConnectionCounters::add(environment_.counters.bytes_out, sent);
         first = advance(parts_, first, sent);
         taken += sent;
-        if (taken >= kReplyProgressBytesMin) {
+        if (taken >= kProgressBytesMin) {
             taken = 0;
             deadline = loop.now().plus(timeout_ns);
         }

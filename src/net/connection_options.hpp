@@ -8,8 +8,9 @@
 
 namespace galgo::net {
 
-/// What a peer has to take of a reply in each progress timeout: about 1 KiB/s by default.
-inline constexpr std::size_t kReplyProgressBytesMin = 32 * 1024;
+/// What a peer has to send of a frame, or to take of a reply, in each progress timeout (or the rest
+/// of it, when that is less): about 1 KiB/s by default.
+inline constexpr std::size_t kProgressBytesMin = 32 * 1024;
 
 struct ConnectionOptions {
     /// Of a whole frame, header included, after login.
@@ -17,8 +18,8 @@ struct ConnectionOptions {
     /// Before login: bytes of a whole frame, and how long one may take from its first byte on.
     std::uint32_t anonymous_frame_bytes_max = 16 * 1024;
     std::uint64_t anonymous_frame_timeout_ns = 10 * kSecond;
-    /// How long a started frame (after login) may stand still, and how long a peer may take for
-    /// each kReplyProgressBytesMin of a reply.
+    /// How long a peer may take for the header of a frame (after login), and for each
+    /// kProgressBytesMin of its body or of a reply.
     std::uint64_t progress_timeout_ns = 30 * kSecond;
     /// Of one shard.
     std::uint32_t connections_max = 10'000;
@@ -36,7 +37,7 @@ struct ConnectionCounters {
     std::atomic<std::uint64_t> bytes_in{0};
     std::atomic<std::uint64_t> bytes_out{0};
     std::atomic<std::uint64_t> protocol_errors{0};  ///< closed for a frame that cannot be
-    std::atomic<std::uint64_t> timeouts{0};      ///< closed because a frame or a reply stood still
+    std::atomic<std::uint64_t> timeouts{0};      ///< closed because a frame or a reply was too slow
     std::atomic<std::uint64_t> memory_waits{0};  ///< frames that waited for a free buffer
 
     static void add(std::atomic<std::uint64_t>& counter, std::uint64_t count = 1) noexcept {

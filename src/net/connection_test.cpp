@@ -159,11 +159,11 @@ TEST(Connection, AnonymousFrameOfSixteenKibibytesIsFine) {
 TEST(Connection, AuthenticatedFrameLivesOnProgress) {
     NetWorld net(8);
     const SocketHandle socket = net.connect();
-    const Bytes bytes = frame(20'000, 1);
+    const Bytes bytes = frame(400'000, 1);
     std::size_t sent = 0;
-    for (int i = 0; i < 5; ++i) {  // 100 s in all, never 30 without a byte
-        ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(sent, 100)));
-        sent += 100;
+    for (int i = 0; i < 5; ++i) {  // 100 s in all, each 40 kB within 30
+        ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(sent, 40'000)));
+        sent += 40'000;
         net.world.run_for(20 * kSecond);
         ASSERT_EQ(net.set.open_count(), 1u);
     }
@@ -172,6 +172,46 @@ TEST(Connection, AuthenticatedFrameLivesOnProgress) {
     EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
     EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
     net.close(socket);
+}
+
+TEST(Connection, AuthenticatedFrameMayEndSlowlyWithinItsTime) {
+    NetWorld net(21);
+    const SocketHandle socket = net.connect();
+    // 10 s for the header, then 25 s for a body that is less than one step.
+    const Bytes bytes = frame(1000, 1);
+    ASSERT_TRUE(net.send(socket, ConstBytes(bytes).first(100)));
+    net.world.run_for(10 * kSecond);
+    ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(100, 600)));
+    net.world.run_for(25 * kSecond);
+    ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(700)));
+    EXPECT_TRUE(net.expect_reply(socket, 1000, 1));
+    net.close(socket);
+}
+
+TEST(Connection, AuthenticatedFrameInCrumbsIsClosed) {
+    // In its header, in a body that comes through chunks, in one that is received directly.
+    struct Case {
+        std::size_t body_bytes;
+        std::size_t first_bytes;
+    };
+    constexpr std::array kCases{Case{1000, 10}, Case{1000, 300}, Case{1'000'000, 300}};
+    for (const auto& [body_bytes, first_bytes] : kCases) {
+        NetWorld net(22);
+        const SocketHandle socket = net.connect();
+        const Bytes bytes = frame(body_bytes, 1);
+        ASSERT_TRUE(net.send(socket, ConstBytes(bytes).first(first_bytes)));
+        int rounds = 0;
+        for (; rounds < 60 && net.set.open_count() == 1; ++rounds) {
+            ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(
+                                             first_bytes + static_cast<std::size_t>(rounds), 1)));
+            net.world.run_for(4 * kSecond);
+        }
+        EXPECT_EQ(rounds, 8) << body_bytes << ", " << first_bytes;
+        EXPECT_EQ(net.set.open_count(), 0u);
+        EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+        EXPECT_EQ(net.pool.stats().in_use_bytes, 0u);
+        net.close(socket);
+    }
 }
 
 TEST(Connection, PeerThatNeverReadsIsClosed) {

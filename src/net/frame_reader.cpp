@@ -67,14 +67,13 @@ Task<ReadEnd> FrameReader::read_header(bool authenticated) {
     std::size_t filled = 0;
     while (filled < header_.size()) {
         if (waiting_.empty()) {
-            const Instant limit = filled == 0 ? runtime::kNever : deadline(authenticated);
-            const ReadEnd end = co_await next_chunk(limit);
+            const ReadEnd end = co_await next_chunk(filled == 0 ? runtime::kNever : deadline_);
             if (end != ReadEnd::kFrame) {
                 co_return end;
             }
         }
         if (filled == 0) {
-            anonymous_deadline_ = loop_.now().plus(options_.anonymous_frame_timeout_ns);
+            start_clock(authenticated);
         }
         filled += take(MutableBytes(header_).subspan(filled));
     }
@@ -83,10 +82,12 @@ Task<ReadEnd> FrameReader::read_header(bool authenticated) {
 
 /// Reads a body of `size` bytes, not 0 and within the bounds.
 Task<ReadEnd> FrameReader::read_body(bool authenticated, std::size_t size, BufRef& body) {
+    renew_clock(authenticated);
     const ReadEnd acquired = co_await acquire(authenticated, size, body);
     if (acquired != ReadEnd::kFrame) {
         co_return acquired;
     }
+    renew_clock(authenticated);  // the wait for memory was not the peer's
     const MutableBytes into = body.mutable_bytes();
     std::size_t filled = take(into);
     if (filled < size && size >= options_.direct_body_bytes) {
@@ -94,20 +95,21 @@ Task<ReadEnd> FrameReader::read_body(bool authenticated, std::size_t size, BufRe
         co_return end;
     }
     while (filled < size) {
-        const ReadEnd end = co_await next_chunk(deadline(authenticated));
+        const ReadEnd end = co_await next_chunk(deadline_);
         if (end != ReadEnd::kFrame) {
             co_return end;
         }
-        filled += take(into.subspan(filled));
+        const std::size_t count = take(into.subspan(filled));
+        filled += count;
+        count_progress(authenticated, count);
     }
     co_return ReadEnd::kFrame;
 }
 
 Task<ReadEnd> FrameReader::read_direct(bool authenticated, MutableBytes into) {
     while (!into.empty()) {
-        const TimedResult result =
-            co_await timed_io(loop_, deadline(authenticated),
-                              [&](runtime::IoOp& op) { loop_.io().receive(op, socket_, into); });
+        const TimedResult result = co_await timed_io(
+            loop_, deadline_, [&](runtime::IoOp& op) { loop_.io().receive(op, socket_, into); });
         if (result.value == -EINTR) {
             continue;
         }
@@ -117,6 +119,7 @@ Task<ReadEnd> FrameReader::read_direct(bool authenticated, MutableBytes into) {
         const auto count = static_cast<std::size_t>(result.value);
         ConnectionCounters::add(counters_.bytes_in, count);
         into = into.subspan(count);
+        count_progress(authenticated, count);
     }
     co_return ReadEnd::kFrame;
 }
@@ -124,7 +127,6 @@ Task<ReadEnd> FrameReader::read_direct(bool authenticated, MutableBytes into) {
 /// A full pool is back-pressure: nothing more is read from this peer until a buffer is free or the
 /// time of its frame is over.
 Task<ReadEnd> FrameReader::acquire(bool authenticated, std::size_t bytes, BufRef& into) {
-    const Instant limit = deadline(authenticated);
     std::uint64_t pause_ns = kMemoryRetryNsMin;
     for (bool first = true;; first = false) {
         Result<BufRef> buffer = pool_.acquire(bytes, admission(authenticated));
@@ -135,7 +137,7 @@ Task<ReadEnd> FrameReader::acquire(bool authenticated, std::size_t bytes, BufRef
         if (first) {
             ConnectionCounters::add(counters_.memory_waits);
         }
-        if (buffer.error().retry == RetryClass::kNever || loop_.now() >= limit) {
+        if (buffer.error().retry == RetryClass::kNever || loop_.now() >= deadline_) {
             co_return ReadEnd::kTimeout;
         }
         const bool slept = co_await sleeper_.sleep_for(pause_ns);
@@ -212,10 +214,26 @@ void FrameReader::drop_source() noexcept {
     }
 }
 
-/// An anonymous frame has so long from its first byte on; after login each step of progress buys
-/// time.
-Instant FrameReader::deadline(bool authenticated) const noexcept {
-    return authenticated ? loop_.now().plus(options_.progress_timeout_ns) : anonymous_deadline_;
+void FrameReader::start_clock(bool authenticated) noexcept {
+    progress_bytes_ = 0;
+    deadline_ = loop_.now().plus(authenticated ? options_.progress_timeout_ns
+                                               : options_.anonymous_frame_timeout_ns);
+}
+
+/// An anonymous frame has so long from its first byte on, whatever comes of it.
+void FrameReader::renew_clock(bool authenticated) noexcept {
+    if (authenticated) {
+        start_clock(authenticated);
+    }
+}
+
+/// A step buys time only when it is large enough: a peer that sends a byte now and then must not
+/// hold the buffer of a large frame, and with it the pool, for ever.
+void FrameReader::count_progress(bool authenticated, std::size_t bytes) noexcept {
+    progress_bytes_ += bytes;
+    if (progress_bytes_ >= kProgressBytesMin) {
+        renew_clock(authenticated);
+    }
 }
 
 memory::AcquireClass FrameReader::admission(bool authenticated) noexcept {

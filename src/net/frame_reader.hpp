@@ -30,7 +30,7 @@ enum class ReadEnd : std::uint8_t {
     kFrame,     ///< a whole frame is there
     kClosed,    ///< the peer closed, the connection failed, or interrupt() was called
     kProtocol,  ///< a frame that cannot be: size, command or client
-    kTimeout,   ///< a started frame stood still, or no memory was free for it in time
+    kTimeout,   ///< a started frame came too slowly, or no memory was free for it in time
 };
 
 class FrameReader {
@@ -57,7 +57,9 @@ class FrameReader {
     std::size_t take(MutableBytes into) noexcept;
     void put_leftover_aside(bool authenticated) noexcept;
     void drop_source() noexcept;
-    [[nodiscard]] Instant deadline(bool authenticated) const noexcept;
+    void start_clock(bool authenticated) noexcept;
+    void renew_clock(bool authenticated) noexcept;
+    void count_progress(bool authenticated, std::size_t bytes) noexcept;
     [[nodiscard]] static memory::AcquireClass admission(bool authenticated) noexcept;
 
     runtime::Loop& loop_;
@@ -69,7 +71,8 @@ class FrameReader {
     ConstBytes waiting_;            ///< received and not taken yet; lies in chunk_ or leftover_
     runtime::ReceivedChunk chunk_;  ///< data is null when none is held
     memory::BufRef leftover_;
-    Instant anonymous_deadline_{0};  ///< of the frame that has begun
+    Instant deadline_{0};             ///< of the frame that has begun, or of its next step
+    std::size_t progress_bytes_ = 0;  ///< of the body, since the deadline was set
     std::array<std::byte, wire::kHeaderSize> header_;
 };
 
