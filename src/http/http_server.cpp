@@ -188,8 +188,10 @@ class HttpServer::Impl : public coro::Anchored {
                 loop_.io().return_chunk(result.chunk);
                 co_return true;
             }
+            // Without a chunk the receive ends before its timer can, so the time is looked at here.
             const bool again = result.value == -ENOBUFS || result.value == -EINTR;
-            if (!again || result.timed_out || link.interrupted) {
+            const bool late = result.timed_out || loop_.now() >= deadline;
+            if (!again || late || link.interrupted) {
                 co_return false;
             }
             co_await loop_.sleep_for(kChunkRetryNs);

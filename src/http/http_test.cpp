@@ -4,11 +4,13 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "http/http_server.hpp"
 #include "http/request_parser.hpp"
 #include "http/router.hpp"
+#include "net/timed_io.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
 
@@ -230,6 +232,35 @@ class HttpServerTest : public ::testing::Test {
     std::string receive_all(SocketHandle socket) { return receive(socket, 1'000'000); }
     void close(SocketHandle socket) { client_.io->close_socket(socket); }
 
+    /// Borrows all receive chunks of the server's node.
+    void take_chunks() { world_.run(client_, take_chunks_task(*this)); }
+    void return_chunks() {
+        for (const runtime::ReceivedChunk& chunk : std::exchange(chunks_, {})) {
+            node_.io->return_chunk(chunk);
+        }
+    }
+
+    static Task<void> take_chunks_task(HttpServerTest& test) {
+        const runtime::SocketAddress address{.ip = test.node_.ip, .port = 9999};
+        const auto listener = test.node_.io->listen(address);
+        EXPECT_TRUE(listener.has_value());
+        const std::int32_t from = co_await connect_task(*test.client_.io, address);
+        const std::int32_t to = co_await runtime::io_await(
+            [&](runtime::IoOp& op) { test.node_.io->accept(op, *listener); });
+        EXPECT_GE(to, 0);
+        while (test.node_.io->free_chunk_count() != 0) {
+            const bool sent = co_await send_task(*test.client_.io, SocketHandle{from}, "x");
+            EXPECT_TRUE(sent);
+            const net::TimedResult result = co_await net::timed_io(
+                *test.node_.loop, runtime::kNever,
+                [&](runtime::IoOp& op) { test.node_.io->receive_any(op, SocketHandle{to}); });
+            EXPECT_EQ(result.value, 1);
+            test.chunks_.push_back(result.chunk);
+        }
+        test.client_.io->close_socket(SocketHandle{from});
+        test.node_.io->close_socket(SocketHandle{to});
+        test.node_.io->close_socket(*listener);
+    }
     static Task<std::int32_t> connect_task(runtime::IoBackend& io, runtime::SocketAddress address) {
         const std::int32_t result =
             co_await runtime::io_await([&](runtime::IoOp& op) { io.connect(op, address); });
@@ -264,6 +295,7 @@ class HttpServerTest : public ::testing::Test {
     Node& client_ = world_.add_node();
     FakeBackend backend_;
     HttpServer server_;
+    std::vector<runtime::ReceivedChunk> chunks_;
 };
 
 TEST_F(HttpServerTest, KeepsAliveAndAnswersPipelined) {
@@ -352,6 +384,20 @@ TEST_F(HttpServerTest, SlowPeersAreClosed) {
     world_.run_for(2 * kSecond);
     EXPECT_EQ(server_.open_count(), 0u);
     close(idle);
+    close(slow);
+}
+
+TEST_F(HttpServerTest, SlowPeersAreClosedWithoutChunksToo) {
+    const SocketHandle slow = connect();
+    ASSERT_TRUE(send(slow, "GET /p"));
+    world_.run_for(kMillisecond);
+    take_chunks();
+    ASSERT_TRUE(send(slow, "ing"));
+    world_.run_for(9 * kSecond);
+    EXPECT_EQ(server_.open_count(), 1u);
+    world_.run_for(2 * kSecond);
+    EXPECT_EQ(server_.open_count(), 0u);
+    return_chunks();
     close(slow);
 }
 

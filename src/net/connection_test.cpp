@@ -453,6 +453,67 @@ TEST(Connection, ChunksOfAShardRunOut) {
     }
 }
 
+TEST(Connection, WaitForMemoryHoldsNoChunk) {
+    NetWorld net(23, {}, 4 * kMiB);
+    std::vector<memory::BufRef> taken;
+    for (const std::size_t size : {std::size_t{kMiB}, std::size_t{64 * kKiB}, std::size_t{4096}}) {
+        for (auto buffer = net.pool.acquire(size); buffer.has_value();
+             buffer = net.pool.acquire(size)) {
+            taken.push_back(std::move(*buffer));
+        }
+    }
+    // More peers than chunks, each with a part of its body behind the header.
+    const Bytes bytes = frame(1000, 1);
+    std::vector<SocketHandle> sockets;
+    for (int i = 0; i < 100; ++i) {
+        sockets.push_back(net.connect());
+        ASSERT_TRUE(net.send(sockets.back(), ConstBytes(bytes).first(700)));
+    }
+    net.world.run_for(kSecond);
+    EXPECT_EQ(net.set.counters().memory_waits.load(), 100u);
+    EXPECT_EQ(net.server.io->free_chunk_count(), 64u) << "a wait for memory holds a chunk";
+    // What needs no buffer goes on, and the wait for its handler holds no chunk either.
+    const SocketHandle other = net.connect();
+    net.sink.delay_ns = 100 * kMillisecond;
+    Bytes small = frame(0, 2);
+    append_frame(small, 0, 3);
+    ASSERT_TRUE(net.send(other, small));
+    net.world.run_for(50 * kMillisecond);
+    EXPECT_EQ(net.server.io->free_chunk_count(), 64u) << "a waiting handler holds a chunk";
+    EXPECT_TRUE(net.expect_reply(other, 0, 2));
+    EXPECT_TRUE(net.expect_reply(other, 0, 3));
+    // With memory again, nothing of what was put aside is lost.
+    taken.clear();
+    for (const SocketHandle socket : sockets) {
+        ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(700)));
+    }
+    for (const SocketHandle socket : sockets) {
+        ASSERT_TRUE(net.expect_reply(socket, 1000, 1));
+    }
+    sockets.push_back(other);
+    for (const SocketHandle socket : sockets) {
+        net.client.io->close_socket(socket);
+    }
+}
+
+TEST(Connection, StartedFrameTimesOutWithoutChunksToo) {
+    NetWorld net(24);
+    net.sink.authenticated = false;
+    const SocketHandle socket = net.connect();
+    const Bytes bytes = frame(1000, 1);
+    ASSERT_TRUE(net.send(socket, ConstBytes(bytes).first(100)));
+    net.world.run_for(kMillisecond);
+    net.take_chunks();
+    ASSERT_TRUE(net.send(socket, ConstBytes(bytes).subspan(100, 100)));
+    net.world.run_for(9 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 1u);
+    net.world.run_for(2 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 0u);
+    EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+    net.return_chunks();
+    net.close(socket);
+}
+
 class RandomSegments : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RandomSegments, EveryFrameArrivesWhole) {

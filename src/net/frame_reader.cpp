@@ -140,6 +140,7 @@ Task<ReadEnd> FrameReader::acquire(bool authenticated, std::size_t bytes, BufRef
         if (buffer.error().retry == RetryClass::kNever || loop_.now() >= deadline_) {
             co_return ReadEnd::kTimeout;
         }
+        put_leftover_aside(authenticated);
         const bool slept = co_await sleeper_.sleep_for(pause_ns);
         if (!slept) {
             co_return ReadEnd::kClosed;
@@ -165,8 +166,12 @@ Task<ReadEnd> FrameReader::next_chunk(Instant limit) {
         if (result.value != -ENOBUFS && result.value != -EINTR) {
             co_return ReadEnd::kClosed;
         }
-        // All chunks of the shard are being taken apart; they come back within a turn or two.
+        // All chunks of the shard are being taken apart; they come back within a turn or two. Until
+        // then a receive ends before its timer can, so the time is looked at here.
         if (result.value == -ENOBUFS) {
+            if (loop_.now() >= limit) {
+                co_return ReadEnd::kTimeout;
+            }
             const bool slept = co_await sleeper_.sleep_for(kChunkRetryNs);
             if (!slept) {
                 co_return ReadEnd::kClosed;
@@ -188,27 +193,34 @@ std::size_t FrameReader::take(MutableBytes into) noexcept {
     return count;
 }
 
-/// The handler may take long: the chunk of a pipelining peer must not wait for it. When the pool
-/// has nothing, the chunk stays: that bounds this peer, and the shard gets it back with the next
-/// frame.
+/// A wait may take long, for a handler or for memory: the chunk of a pipelining peer must not take
+/// part in it. The pool's reserve is not for peers, so when the pool has nothing, the heap has to
+/// do.
 void FrameReader::put_leftover_aside(bool authenticated) noexcept {
     if (chunk_.data == nullptr) {
         return;
     }
-    Result<BufRef> buffer = pool_.acquire(waiting_.size(), admission(authenticated));
-    if (!buffer.has_value()) {
-        return;
+    const std::size_t count = waiting_.size();
+    Result<BufRef> buffer = pool_.acquire(count, admission(authenticated));
+    if (buffer.has_value()) {
+        BufRef copy = std::move(*buffer);
+        std::memcpy(copy.mutable_bytes().data(), waiting_.data(), count);
+        drop_source();
+        leftover_ = std::move(copy);
+        waiting_ = leftover_.bytes();
+    } else {
+        auto copy = std::make_unique_for_overwrite<std::byte[]>(count);
+        std::memcpy(copy.get(), waiting_.data(), count);
+        drop_source();
+        leftover_on_heap_ = std::move(copy);
+        waiting_ = {leftover_on_heap_.get(), count};
     }
-    BufRef copy = std::move(*buffer);
-    std::memcpy(copy.mutable_bytes().data(), waiting_.data(), waiting_.size());
-    drop_source();
-    leftover_ = std::move(copy);
-    waiting_ = leftover_.bytes();
 }
 
 void FrameReader::drop_source() noexcept {
     waiting_ = {};
     leftover_.reset();
+    leftover_on_heap_.reset();
     if (chunk_.data != nullptr) {
         loop_.io().return_chunk(std::exchange(chunk_, {}));
     }

@@ -2,11 +2,12 @@
 //
 // The header, and bodies below direct_body_bytes, come through chunks that the backend lends; a
 // larger body goes straight into one pool buffer of exactly its size (what came with the head is
-// copied in front). A chunk is held only while it is being taken apart: the bytes of a frame that
-// is not complete move on into the header field or the body's buffer, and whole frames behind the
-// current one into a pool buffer of their own, so that a connection that waits for its handler
-// holds no chunk of the shard. Between frames nothing is held. Bytes from the peer decide nothing
-// but their own connection's fate.
+// copied in front). A chunk is held only while it is being taken apart, never across a wait: the
+// bytes of a frame that is not complete move on into the header field or the body's buffer, and
+// what lies behind them, before the reader waits for the body's buffer or the connection for its
+// handler, into memory of its own (the pool's, or when that has none the heap's, at most one chunk
+// a connection). Otherwise as many peers as the shard has chunks could stop its receiving. Between
+// frames nothing is held. Bytes from the peer decide nothing but their own connection's fate.
 //
 // Limits: ConnectionOptions. No memory: waits (1 ms doubling to 50 ms) as long as the frame's time
 // lasts. One coroutine uses it, on the shard of the connection.
@@ -15,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/bytes.hpp"
 #include "base/ids.hpp"
@@ -68,9 +70,10 @@ class FrameReader {
     ConnectionCounters& counters_;
     runtime::SocketHandle socket_;
     runtime::Sleeper sleeper_;
-    ConstBytes waiting_;            ///< received and not taken yet; lies in chunk_ or leftover_
+    ConstBytes waiting_;            ///< received and not taken yet; lies in one of the next three
     runtime::ReceivedChunk chunk_;  ///< data is null when none is held
     memory::BufRef leftover_;
+    std::unique_ptr<std::byte[]> leftover_on_heap_;
     Instant deadline_{0};             ///< of the frame that has begun, or of its next step
     std::size_t progress_bytes_ = 0;  ///< of the body, since the deadline was set
     std::array<std::byte, wire::kHeaderSize> header_;

@@ -195,6 +195,16 @@ class NetWorld {
     }
     /// Has the server closed without another byte?
     bool closed_silently(SocketHandle socket) { return receive(socket, 1).empty(); }
+    /// Borrows all receive chunks of the server and keeps them.
+    void take_chunks() {
+        const SocketHandle socket = world.run(client, take_chunks_task(*this));
+        client.io->close_socket(socket);
+    }
+    void return_chunks() {
+        for (const runtime::ReceivedChunk& chunk : std::exchange(chunks_, {})) {
+            server.io->return_chunk(chunk);
+        }
+    }
     void close(SocketHandle socket) {
         client.io->close_socket(socket);
         world.run_for(10 * kMillisecond);
@@ -225,6 +235,26 @@ class NetWorld {
                                      {.id = model::ConnectionId{++net.next_id_}, .peer = "peer"});
         co_return SocketHandle{result};
     }
+    static Task<SocketHandle> take_chunks_task(NetWorld& net) {
+        const runtime::SocketAddress address{.ip = net.server.ip, .port = 8090};
+        const std::int32_t from = co_await runtime::io_await(
+            [&](runtime::IoOp& op) { net.client.io->connect(op, address); });
+        EXPECT_GE(from, 0);
+        const std::int32_t to = co_await accept_task(*net.server.io, net.listener);
+        EXPECT_GE(to, 0);
+        const Bytes byte(1);
+        while (net.server.io->free_chunk_count() != 0) {
+            const bool sent = co_await send_task(*net.client.io, SocketHandle{from}, byte);
+            EXPECT_TRUE(sent);
+            const TimedResult result = co_await timed_io(
+                *net.server.loop, runtime::kNever,
+                [&](runtime::IoOp& op) { net.server.io->receive_any(op, SocketHandle{to}); });
+            EXPECT_EQ(result.value, 1);
+            net.chunks_.push_back(result.chunk);
+        }
+        net.server.io->close_socket(SocketHandle{to});
+        co_return SocketHandle{from};
+    }
     static Task<bool> send_task(runtime::IoBackend& io, SocketHandle socket, ConstBytes bytes) {
         const std::array<iovec, 1> parts{
             iovec{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()}};
@@ -251,6 +281,7 @@ class NetWorld {
 
     bool adopted_ = false;
     std::uint32_t next_id_ = 0;
+    std::vector<runtime::ReceivedChunk> chunks_;
 };
 
 }  // namespace galgo::net::testing
