@@ -129,8 +129,9 @@ class IoBackend {
     /// Synchronous. The address a socket is bound to / connected with.
     virtual SocketAddress local_address(SocketHandle socket) = 0;
     virtual SocketAddress peer_address(SocketHandle socket) = 0;
-    /// Result: the SocketHandle's value of one new connection (no-delay set). It may be used by the
-    /// backend of any shard of this process, one at a time.
+    /// Result: the SocketHandle's value of one new connection (no-delay set; it breaks within
+    /// a minute when its peer's host is gone). It may be used by the backend of any shard of this
+    /// process, one at a time.
     virtual void accept(IoOp& op, SocketHandle listener) = 0;
     virtual void connect(IoOp& op,
                          const SocketAddress& address) = 0;  ///< Result: SocketHandle's value.

@@ -291,6 +291,7 @@ std::size_t UringBackend::on_completion(const io_uring_cqe& cqe) {
         case OpKind::kAccept:
             if (result >= 0) {
                 detail::set_no_delay(result);
+                detail::set_keep_alive(result);
             }
             break;
         case OpKind::kConnect: {

@@ -116,7 +116,7 @@ Task<void> connect_once(Anchor<TestShard> s, SocketAddress address,
     *out = co_await io_await([&](IoOp& op) { io.connect(op, address); });
 }
 
-TEST(UringSockets, AcceptedAndConnectedSocketsHaveNoDelayAndAddresses) {
+TEST(UringSockets, AcceptedAndConnectedSocketsHaveTheirOptionsAndAddresses) {
     UringGroup group(1);
     TestShard shard(group);
     UringBackend& io = shard.io();
@@ -140,6 +140,18 @@ TEST(UringSockets, AcceptedAndConnectedSocketsHaveNoDelayAndAddresses) {
         EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &bytes), 0);
         EXPECT_EQ(on, 1);
     }
+    // A peer whose host is gone is found out on the accepted side.
+    const auto option_of = [&](int level, int name) {
+        int value = -1;
+        socklen_t bytes = sizeof(value);
+        EXPECT_EQ(::getsockopt(accepted->value(), level, name, &value, &bytes), 0);
+        return value;
+    };
+    EXPECT_EQ(option_of(SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option_of(IPPROTO_TCP, TCP_KEEPIDLE), 10);
+    EXPECT_EQ(option_of(IPPROTO_TCP, TCP_KEEPINTVL), 5);
+    EXPECT_EQ(option_of(IPPROTO_TCP, TCP_KEEPCNT), 5);
+    EXPECT_EQ(option_of(IPPROTO_TCP, TCP_USER_TIMEOUT), 36'000);
     EXPECT_EQ(io.peer_address(*accepted).port, io.local_address(SocketHandle{*connected}).port);
     io.close_socket(*accepted);
     io.close_socket(SocketHandle{*connected});
