@@ -12,6 +12,7 @@
 #include "http/request_parser.hpp"
 #include "http/response.hpp"
 #include "http/router.hpp"
+#include "net/connection_options.hpp"
 #include "net/tcp_listener.hpp"
 #include "net/timed_io.hpp"
 
@@ -198,19 +199,30 @@ class HttpServer::Impl : public coro::Anchored {
         }
     }
 
-    /// `text` stays where it is until this has ended. A cancelled send may have sent a part.
+    /// `text` stays where it is until this has ended. A send that was cancelled for its deadline
+    /// may have sent a part: that is progress when it is enough, as for the replies of
+    /// net::Connection.
     Task<bool> send(Link& link, std::string_view text) {
+        std::size_t taken = 0;  // since the deadline was set
+        Instant deadline = loop_.now().plus(options_.progress_timeout_ns);
         while (!text.empty()) {
             const std::array<iovec, 1> parts{
                 iovec{.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()}};
             const TimedResult result = co_await net::timed_io(
-                loop_, loop_.now().plus(options_.progress_timeout_ns),
+                loop_, deadline,
                 [&](runtime::IoOp& op) { loop_.io().send(op, link.socket, parts); });
-            if (result.value <= 0 && result.value != -EINTR) {
+            if (result.value == -EINTR) {
+                continue;
+            }
+            if (result.value <= 0) {
                 co_return false;
             }
-            if (result.value > 0) {
-                text.remove_prefix(static_cast<std::size_t>(result.value));
+            const auto sent = static_cast<std::size_t>(result.value);
+            text.remove_prefix(sent);
+            taken += sent;
+            if (taken >= net::kProgressBytesMin) {
+                taken = 0;
+                deadline = loop_.now().plus(options_.progress_timeout_ns);
             }
         }
         co_return true;

@@ -46,7 +46,8 @@ struct HttpOptions {
     std::uint64_t idle_timeout_ns = 60 * kSecond;  ///< between requests
     std::uint64_t header_timeout_ns =
         10 * kSecond;  ///< from the first byte of a request to its headers' end
-    std::uint64_t progress_timeout_ns = 30 * kSecond;  ///< of a body or an answer that stands still
+    /// Of a whole request body, and of each net::kProgressBytesMin of an answer.
+    std::uint64_t progress_timeout_ns = 30 * kSecond;
 };
 
 /// What the routes show; implemented above. Called on the server's shard, must not wait.

@@ -401,6 +401,33 @@ TEST_F(HttpServerTest, SlowPeersAreClosedWithoutChunksToo) {
     close(slow);
 }
 
+TEST_F(HttpServerTest, AnswerTakenInCrumbsIsGivenUp) {
+    backend_.metrics_text = std::string(1'000'000, 'm');
+    const SocketHandle socket = connect();
+    ASSERT_TRUE(send(socket, "GET /metrics HTTP/1.0\r\n\r\n"));
+    for (int i = 0; i < 60 && server_.open_count() == 1; ++i) {
+        world_.run_for(5 * kSecond);
+        const std::string crumb = receive(socket, 1024);
+    }
+    EXPECT_EQ(server_.open_count(), 0u);
+    close(socket);
+}
+
+TEST_F(HttpServerTest, AnswerTakenSlowlyArrivesWhole) {
+    backend_.metrics_text = std::string(500'000, 'm');
+    const SocketHandle socket = connect();
+    ASSERT_TRUE(send(socket, "GET /metrics HTTP/1.0\r\n\r\n"));
+    std::string answer;
+    for (int i = 0; i < 7; ++i) {  // each send is cut by its deadline at least once
+        world_.run_for(25 * kSecond);
+        answer += receive(socket, 64 * 1024);
+    }
+    answer += receive_all(socket);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_THAT(answer, EndsWith("\r\n\r\n" + backend_.metrics_text));
+    close(socket);
+}
+
 class SmallHttpServerTest : public HttpServerTest {
  protected:
     SmallHttpServerTest() : HttpServerTest(HttpOptions{.connections_max = 2}) {}
