@@ -71,7 +71,12 @@ Task<void> Connection::serve() {
     ConnectionCounters& counters = environment_.counters;
     while (!interrupted_ && !context_->close_requested) {
         Frame frame;
-        const ReadEnd end = co_await reader_.read(context_->authenticated, frame);
+        if (!context_->authenticated) {
+            silence_.since = environment_.loop.now();
+            environment_.silent.push_back(silence_);
+        }
+        const ReadEnd end = co_await reader_.read(context_->authenticated, silence_, frame);
+        silence_.unlink();
         if (end != ReadEnd::kFrame) {
             if (end == ReadEnd::kProtocol) {
                 ConnectionCounters::add(counters.protocol_errors);

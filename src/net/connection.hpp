@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/intrusive_list.hpp"
@@ -25,12 +26,18 @@ namespace galgo::net {
 
 class Connection : public ListLink<> {
  public:
+    /// Of a connection without a login, while its next frame has not begun.
+    struct Silence : SilentPeer {
+        explicit Silence(Connection& of) noexcept : connection(of) {}
+        Connection& connection;
+    };
     struct Environment {
         runtime::Loop& loop;
         memory::BufferPool& pool;
         ConnectionSink& sink;
         const ConnectionOptions& options;
         ConnectionCounters& counters;
+        IntrusiveList<SilentPeer>& silent;  ///< Silence objects, the longest silent first
     };
 
     /// Takes the socket over. All of `environment` outlives the connection.
@@ -43,6 +50,7 @@ class Connection : public ListLink<> {
     void interrupt() noexcept;
 
     [[nodiscard]] model::ConnectionId id() const noexcept { return facts_.id; }
+    [[nodiscard]] const std::string& peer() const noexcept { return facts_.peer; }
 
  private:
     coro::Task<void> serve();
@@ -56,6 +64,7 @@ class Connection : public ListLink<> {
     runtime::SocketHandle socket_;
     ConnectionFacts facts_;
     FrameReader reader_;
+    Silence silence_{*this};
     std::unique_ptr<ConnectionContext> context_;
     bool interrupted_ = false;
     Reply reply_;

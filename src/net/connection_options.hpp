@@ -23,15 +23,20 @@ struct ConnectionOptions {
     std::uint64_t progress_timeout_ns = 30 * kSecond;
     /// Of one shard.
     std::uint32_t connections_max = 10'000;
+    /// When so many are open, a new one takes the place of the anonymous one that has been silent
+    /// longest, if it has for so long. There is no other timeout before the first byte of a frame:
+    /// clients may connect early and log in late.
+    std::uint64_t silent_ns_min = 10 * kSecond;
     /// From this body size on, a body is received straight into one buffer of its size.
     std::uint32_t direct_body_bytes = 16 * 1024;
 };
 
 /// Counted by the shard alone, read by anyone.
 struct ConnectionCounters {
-    std::atomic<std::uint64_t> open{0};      ///< now
-    std::atomic<std::uint64_t> accepted{0};  ///< taken over, since the start
-    std::atomic<std::uint64_t> refused{0};   ///< closed at once because too many were open
+    std::atomic<std::uint64_t> open{0};       ///< now
+    std::atomic<std::uint64_t> accepted{0};   ///< taken over, since the start
+    std::atomic<std::uint64_t> refused{0};    ///< closed at once because too many were open
+    std::atomic<std::uint64_t> displaced{0};  ///< anonymous and silent, closed for a new one
     std::atomic<std::uint64_t> frames_in{0};
     std::atomic<std::uint64_t> frames_out{0};
     std::atomic<std::uint64_t> bytes_in{0};

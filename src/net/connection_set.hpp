@@ -1,6 +1,10 @@
 // ConnectionSet: all client connections of one shard. Bounds their number, counts, and ends them
 // together.
 //
+// At the bound a new connection takes the place of the anonymous one that has been silent longest,
+// so that sockets which only stand open cannot lock clients out; whoever logged in keeps its place.
+// The one that has to go is open for another turn or two.
+//
 // Used on its shard's thread; counters() may be read by any. The sink, the pool and the loop
 // outlive it. stop() has ended before it is destroyed.
 #pragma once
@@ -15,6 +19,7 @@
 #include "net/connection.hpp"
 #include "net/connection_options.hpp"
 #include "net/connection_sink.hpp"
+#include "observe/log.hpp"
 #include "runtime/loop.hpp"
 
 namespace galgo::net {
@@ -25,7 +30,7 @@ class ConnectionSet : public coro::Anchored {
                   ConnectionOptions options);
 
     /// Takes the socket over in any case: false = closed at once, because connections_max are open
-    /// or stop() was called. The caller never closes it.
+    /// and none can be displaced, or stop() was called. The caller never closes it.
     bool adopt(runtime::SocketHandle socket, ConnectionFacts facts);
 
     /// Ends one connection soon, also while it waits for a frame. False = it is not here.
@@ -40,6 +45,7 @@ class ConnectionSet : public coro::Anchored {
  private:
     static coro::Task<void> serve(coro::Anchor<ConnectionSet> set, runtime::SocketHandle socket,
                                   ConnectionFacts facts);
+    bool displace_one(const ConnectionFacts& newcomer);
     void count_open(std::size_t count) noexcept;
 
     runtime::Loop& loop_;
@@ -49,6 +55,8 @@ class ConnectionSet : public coro::Anchored {
     ConnectionCounters counters_;
     std::size_t open_count_ = 0;
     IntrusiveList<Connection> connections_;
+    IntrusiveList<SilentPeer> silent_;
+    observe::RateLimit log_limit_{1};
     coro::Scope scope_;
 };
 

@@ -38,7 +38,8 @@ class ConnectionContext {
     ConnectionContext& operator=(const ConnectionContext&) = delete;
     virtual ~ConnectionContext() = default;
 
-    /// Lifts the bounds of anonymous peers: frames of 16 KiB, 10 s for a started frame.
+    /// Lifts the bounds of anonymous peers: frames of 16 KiB, 10 s for a started frame, and a place
+    /// only as long as nobody needs it who is less silent.
     bool authenticated = false;
     /// Set by the sink to have the connection closed at once, also while it waits for a frame; the
     /// transport then calls `interrupt` as well.

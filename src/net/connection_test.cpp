@@ -369,6 +369,67 @@ TEST(ConnectionSet, RefusesBeyondItsBound) {
     }
 }
 
+TEST(ConnectionSet, TheLongestSilentAnonymousMakesRoom) {
+    NetWorld net(25, {.connections_max = 3});
+    const SocketHandle logged_in = net.connect();
+    net.sink.authenticated = false;
+    const SocketHandle first = net.connect();
+    net.world.run_for(kSecond);
+    const SocketHandle second = net.connect();
+    net.world.run_for(7 * kSecond);
+    // It speaks, so that now the second has been silent longest.
+    ASSERT_TRUE(net.send(first, frame(5, 1)));
+    ASSERT_TRUE(net.expect_reply(first, 5, 1));
+    net.world.run_for(kSecond);
+    const SocketHandle refused = net.connect();
+    EXPECT_FALSE(net.adopted()) << "nobody has been silent for 10 s";
+    EXPECT_TRUE(net.closed_silently(refused));
+    net.world.run_for(3 * kSecond);
+    const SocketHandle third = net.connect();
+    EXPECT_TRUE(net.adopted());
+    EXPECT_TRUE(net.closed_silently(second));
+    EXPECT_EQ(net.set.open_count(), 3u);
+    EXPECT_EQ(net.set.counters().displaced.load(), 1u);
+    EXPECT_EQ(net.set.counters().refused.load(), 1u);
+    // A frame that has begun is not silence, and a login keeps its place for ever.
+    net.world.run_for(20 * kSecond);
+    ASSERT_TRUE(net.send(first, ConstBytes(frame(5, 2)).first(100)));
+    net.world.run_for(10 * kMillisecond);
+    const SocketHandle fourth = net.connect();
+    EXPECT_TRUE(net.adopted());
+    EXPECT_TRUE(net.closed_silently(third));
+    const SocketHandle fifth = net.connect();
+    EXPECT_FALSE(net.adopted());
+    ASSERT_TRUE(net.send(first, ConstBytes(frame(5, 2)).subspan(100)));
+    EXPECT_TRUE(net.expect_reply(first, 5, 2));
+    ASSERT_TRUE(net.send(logged_in, frame(5, 3)));
+    EXPECT_TRUE(net.expect_reply(logged_in, 5, 3));
+    for (const SocketHandle socket : {logged_in, first, second, refused, third, fourth, fifth}) {
+        net.close(socket);
+    }
+}
+
+TEST(ConnectionSet, OneMakesRoomForEachOfOneTurn) {
+    NetWorld net(26, {.connections_max = 3});
+    net.sink.authenticated = false;
+    std::vector<SocketHandle> sockets;
+    for (int i = 0; i < 3; ++i) {
+        sockets.push_back(net.connect());
+    }
+    net.world.run_for(10 * kSecond);
+    EXPECT_EQ(net.connect_at_once(4, sockets), 3u);
+    net.world.run_for(kSecond);
+    EXPECT_EQ(net.set.open_count(), 3u);
+    EXPECT_EQ(net.set.counters().displaced.load(), 3u);
+    EXPECT_EQ(net.set.counters().refused.load(), 1u);
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_TRUE(net.closed_silently(sockets[i]));
+    }
+    for (const SocketHandle socket : sockets) {
+        net.close(socket);
+    }
+}
+
 TEST(Connection, AnonymousPeersCannotAnnounceMuch) {
     NetWorld net(18);
     net.sink.authenticated = false;

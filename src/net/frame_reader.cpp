@@ -34,9 +34,9 @@ FrameReader::~FrameReader() {
     drop_source();
 }
 
-Task<ReadEnd> FrameReader::read(bool authenticated, Frame& frame) {
+Task<ReadEnd> FrameReader::read(bool authenticated, SilentPeer& silence, Frame& frame) {
     frame.body.reset();
-    const ReadEnd header_end = co_await read_header(authenticated);
+    const ReadEnd header_end = co_await read_header(authenticated, silence);
     if (header_end != ReadEnd::kFrame) {
         co_return header_end;
     }
@@ -63,7 +63,7 @@ Task<ReadEnd> FrameReader::read(bool authenticated, Frame& frame) {
     co_return ReadEnd::kFrame;
 }
 
-Task<ReadEnd> FrameReader::read_header(bool authenticated) {
+Task<ReadEnd> FrameReader::read_header(bool authenticated, SilentPeer& silence) {
     std::size_t filled = 0;
     while (filled < header_.size()) {
         if (waiting_.empty()) {
@@ -73,6 +73,7 @@ Task<ReadEnd> FrameReader::read_header(bool authenticated) {
             }
         }
         if (filled == 0) {
+            silence.unlink();
             start_clock(authenticated);
         }
         filled += take(MutableBytes(header_).subspan(filled));

@@ -20,6 +20,7 @@
 
 #include "base/bytes.hpp"
 #include "base/ids.hpp"
+#include "base/intrusive_list.hpp"
 #include "coro/task.hpp"
 #include "memory/buffer_pool.hpp"
 #include "net/connection_options.hpp"
@@ -35,6 +36,11 @@ enum class ReadEnd : std::uint8_t {
     kTimeout,   ///< a started frame came too slowly, or no memory was free for it in time
 };
 
+/// A peer whose next frame has not begun, in a list of such peers.
+struct SilentPeer : ListLink<> {
+    Instant since{0};
+};
+
 class FrameReader {
  public:
     /// All references outlive the reader; the socket is not owned.
@@ -45,13 +51,14 @@ class FrameReader {
     ~FrameReader();
 
     /// Waits for the next frame, without a bound as long as it has not begun, and fills `frame`.
-    /// After any other end than kFrame the stream cannot be read on.
-    [[nodiscard]] coro::Task<ReadEnd> read(bool authenticated, Frame& frame);
+    /// With its first byte `silence` leaves the list that it may be in. After any other end than
+    /// kFrame the stream cannot be read on.
+    [[nodiscard]] coro::Task<ReadEnd> read(bool authenticated, SilentPeer& silence, Frame& frame);
     /// Ends waits of the reader that are not I/O; whoever calls it also shuts the socket down.
     void interrupt() noexcept { sleeper_.interrupt(); }
 
  private:
-    coro::Task<ReadEnd> read_header(bool authenticated);
+    coro::Task<ReadEnd> read_header(bool authenticated, SilentPeer& silence);
     coro::Task<ReadEnd> read_body(bool authenticated, std::size_t size, memory::BufRef& body);
     coro::Task<ReadEnd> read_direct(bool authenticated, MutableBytes into);
     coro::Task<ReadEnd> acquire(bool authenticated, std::size_t bytes, memory::BufRef& into);

@@ -113,6 +113,12 @@ void HTTPBackend::refresh() {
         gauge("galgo_connections", "Open connections of a shard.", value(connections.open), labels);
         counter("galgo_connections_accepted_total", "Connections taken over by a shard.",
                 value(connections.accepted), labels);
+        counter("galgo_connections_refused_total",
+                "Connections closed at once because too many were open.",
+                value(connections.refused), labels);
+        counter("galgo_connections_displaced_total",
+                "Connections without a login and long silent, closed for new ones.",
+                value(connections.displaced), labels);
         counter("galgo_frames_received_total", "Request frames.", value(connections.frames_in),
                 labels);
         counter("galgo_frames_sent_total", "Reply frames.", value(connections.frames_out), labels);

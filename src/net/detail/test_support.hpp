@@ -161,6 +161,11 @@ class NetWorld {
         const SocketHandle socket = world.run(client, connect_task(*this));
         return socket;
     }
+    /// Connects `count`, which join `sockets`, and has the set adopt the other ends in one turn.
+    /// How many did it keep?
+    std::size_t connect_at_once(std::size_t count, std::vector<SocketHandle>& sockets) {
+        return world.run(client, connect_at_once_task(*this, count, sockets));
+    }
     [[nodiscard]] bool adopted() const noexcept { return adopted_; }
 
     bool send(SocketHandle socket, ConstBytes bytes) {
@@ -234,6 +239,28 @@ class NetWorld {
         net.adopted_ = net.set.adopt(SocketHandle{accepted},
                                      {.id = model::ConnectionId{++net.next_id_}, .peer = "peer"});
         co_return SocketHandle{result};
+    }
+    static Task<std::size_t> connect_at_once_task(NetWorld& net, std::size_t count,
+                                                  std::vector<SocketHandle>& sockets) {
+        const runtime::SocketAddress address{.ip = net.server.ip, .port = 8090};
+        std::vector<SocketHandle> accepted;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::int32_t from = co_await runtime::io_await(
+                [&](runtime::IoOp& op) { net.client.io->connect(op, address); });
+            EXPECT_GE(from, 0);
+            sockets.push_back(SocketHandle{from});
+            const std::int32_t to = co_await accept_task(*net.server.io, net.listener);
+            EXPECT_GE(to, 0);
+            accepted.push_back(SocketHandle{to});
+        }
+        std::size_t kept = 0;
+        for (const SocketHandle socket : accepted) {
+            kept +=
+                net.set.adopt(socket, {.id = model::ConnectionId{++net.next_id_}, .peer = "peer"})
+                    ? 1U
+                    : 0U;
+        }
+        co_return kept;
     }
     static Task<SocketHandle> take_chunks_task(NetWorld& net) {
         const runtime::SocketAddress address{.ip = net.server.ip, .port = 8090};
