@@ -19,12 +19,16 @@ std::optional<StoredOffset> Partition::stored_offset(ConsumerKey consumer) const
     return StoredOffset{.current = current_offset(), .stored = *stored};
 }
 
+bool Partition::may_store(ConsumerKey consumer) const {
+    return environment_.consumer_offsets_max == 0 || offsets_.find(consumer).has_value() ||
+           offsets_.count(consumer.kind) < environment_.consumer_offsets_max;
+}
+
 Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
     if (offset >= log_->committed_end()) {
         co_return fail(ErrorCode::kInvalidOffset);
     }
-    if (environment_.consumer_offsets_max != 0 && !offsets_.find(consumer).has_value() &&
-        offsets_.size() >= environment_.consumer_offsets_max) {
+    if (!may_store(consumer)) {
         co_return fail(ErrorCode::kTooManyConsumerOffsets);
     }
     co_return co_await journal_offset(

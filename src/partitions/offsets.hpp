@@ -2,6 +2,8 @@
 // record of the shard's journal, the files are a checkpoint that is written when asked.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,11 +25,9 @@ class Offsets {
         const auto found = entries_.find(consumer);
         return found == entries_.end() ? std::nullopt : std::optional(found->second.offset);
     }
-    void store(ConsumerKey consumer, Offset offset) {
-        Entry& entry = entries_[consumer];
-        entry.offset = offset;
-        entry.changed = true;
-    }
+    void store(ConsumerKey consumer, Offset offset) { put(consumer, offset).changed = true; }
+    /// As the files have it.
+    void restore(ConsumerKey consumer, Offset offset) { put(consumer, offset); }
     /// Never lowers; true when it changed something.
     bool raise(ConsumerKey consumer, Offset offset) {
         const auto found = entries_.find(consumer);
@@ -42,16 +42,33 @@ class Offsets {
         if (entries_.erase(consumer) == 0) {
             return false;
         }
+        --counts_[index_of(consumer.kind)];
         erased_.push_back(consumer);
         return true;
     }
-    [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+    /// How many consumers of this kind have one.
+    [[nodiscard]] std::size_t count(wire::ConsumerKind kind) const noexcept {
+        return counts_[index_of(kind)];
+    }
     [[nodiscard]] std::map<ConsumerKey, Entry>& entries() noexcept { return entries_; }
     /// Consumers erased since the last checkpoint: their files go.
     [[nodiscard]] std::vector<ConsumerKey>& erased() noexcept { return erased_; }
 
  private:
+    static std::size_t index_of(wire::ConsumerKind kind) noexcept {
+        return kind == wire::ConsumerKind::kGroup ? 1 : 0;
+    }
+    Entry& put(ConsumerKey consumer, Offset offset) {
+        const auto [entry, added] = entries_.try_emplace(consumer);
+        if (added) {
+            ++counts_[index_of(consumer.kind)];
+        }
+        entry->second.offset = offset;
+        return entry->second;
+    }
+
     std::map<ConsumerKey, Entry> entries_;
+    std::array<std::size_t, 2> counts_{};  ///< of entries_, by kind
     std::vector<ConsumerKey> erased_;
 };
 

@@ -74,7 +74,7 @@ Task<Status> Partition::load_offsets(const storage::LoadedOffsets& loaded,
     for (const storage::ConsumerOffset& entry : loaded.offsets) {
         const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(entry.owner),
                                    .id = entry.id};
-        offsets_.entries()[consumer].offset = entry.offset;
+        offsets_.restore(consumer, entry.offset);
     }
     for (const storage::ConsumerOffset& entry : loaded.damaged) {
         observe::log_error("partitions", "a stored offset cannot be read; its consumer starts anew",

@@ -65,7 +65,7 @@ struct PartitionEnvironment {
     DirtyOffsets& dirty;
     std::string root;  ///< of the data directory: exists and is stable
     bool validate_checksum = true;
-    std::uint32_t consumer_offsets_max = 0;  ///< 0 = no bound
+    std::uint32_t consumer_offsets_max = 0;  ///< of each kind of consumer; 0 = no bound
     std::uint8_t pipeline_max = 32;
     observe::Histogram* commit_times = nullptr;  ///< of batches; null = not recorded
 };
@@ -96,11 +96,13 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// Appends one verified batch; returns the offset of its first message once it is committed.
     /// Errors: 58 busy or fenced for now, storage errors.
     coro::Task<Result<Offset>> append(AppendRequest request);
-    /// Committed messages from where the strategy says; empty when there are none.
+    /// Committed messages from where the strategy says; empty when there are none. 3024 and no
+    /// messages when they would be committed past the bound of distinct consumers.
     coro::Task<Result<PollResult>> poll(PollRequest request);
 
     [[nodiscard]] std::optional<StoredOffset> stored_offset(ConsumerKey consumer) const;
-    /// 4100 above the committed end or while empty, 3024 past the bound of distinct consumers.
+    /// 4100 above the committed end or while empty, 3024 past the bound of distinct consumers of
+    /// its kind.
     coro::Task<Status> store_offset(ConsumerKey consumer, Offset offset);
     /// 3021 when nothing is stored.
     coro::Task<Status> delete_offset(ConsumerKey consumer);
@@ -129,6 +131,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     void publish_counters();
     [[nodiscard]] bool is_empty() const noexcept { return log_->committed_end() == Offset{0}; }
     [[nodiscard]] Offset current_offset() const noexcept;
+    /// The consumer has a stored offset, or there is room for one more of its kind.
+    [[nodiscard]] bool may_store(ConsumerKey consumer) const;
     coro::Task<Result<Offset>> start_of(const PollRequest& request);
     coro::Task<Status> load_offsets(const storage::LoadedOffsets& loaded,
                                     const storage::JournalFacts* facts);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "memory/buffer_pool.hpp"
 #include "model/ids.hpp"
@@ -26,7 +27,10 @@ PartitionKey key_of(std::uint32_t partition) {
 }
 
 struct TableRig {
-    TableRig() : node(world.add_node()), pool(memory::PoolOptions{.budget_bytes = 64 * kMiB}) {
+    explicit TableRig(std::uint32_t offsets_max = 0)
+        : node(world.add_node()),
+          pool(memory::PoolOptions{.budget_bytes = 64 * kMiB}),
+          consumer_offsets_max(offsets_max) {
         start();
     }
     ~TableRig() { stop(); }
@@ -61,7 +65,10 @@ struct TableRig {
         GALGO_CO_TRY(co_await rig.journal->open());
         rig.table = std::make_unique<PartitionTable>(
             *rig.node.loop, rig.pool, *rig.journal,
-            TableOptions{.data_path = "/data", .trash = rig.trash, .replay = &rig.replay});
+            TableOptions{.data_path = "/data",
+                         .trash = rig.trash,
+                         .consumer_offsets_max = rig.consumer_offsets_max,
+                         .replay = &rig.replay});
         co_return Status{};
     }
     static Task<Status> shut_down(TableRig& rig) {
@@ -87,6 +94,44 @@ struct TableRig {
     Result<Offset> append_now(std::uint32_t partition, std::size_t bytes) {
         return world.run(node, append(*this, partition, bytes));
     }
+    /// Messages that a poll of "next" brings, with or without a commit.
+    static Task<Result<std::uint32_t>> poll_next(TableRig& rig, ConsumerKey consumer,
+                                                 bool auto_commit) {
+        GALGO_CO_TRY_ASSIGN(
+            PartitionHandle handle,
+            co_await rig.table->open(key_of(0), kLife, rig.options, [](const Counters&) {}));
+        GALGO_CO_TRY_ASSIGN(const PollResult polled,
+                            co_await handle->poll({.consumer = consumer,
+                                                   .strategy = {.kind = wire::PollingKind::kNext},
+                                                   .count = 1,
+                                                   .bytes_max = kMiB,
+                                                   .auto_commit = auto_commit}));
+        co_return polled.read.message_count;
+    }
+    Result<std::uint32_t> poll_now(ConsumerKey consumer, bool auto_commit = true) {
+        return world.run(node, poll_next(*this, consumer, auto_commit));
+    }
+    /// Of partition 0; no `offset` deletes.
+    static Task<Status> set_offset(TableRig& rig, ConsumerKey consumer,
+                                   std::optional<Offset> offset) {
+        GALGO_CO_TRY_ASSIGN(
+            PartitionHandle handle,
+            co_await rig.table->open(key_of(0), kLife, rig.options, [](const Counters&) {}));
+        if (offset.has_value()) {
+            co_return co_await handle->store_offset(consumer, *offset);
+        }
+        co_return co_await handle->delete_offset(consumer);
+    }
+    Status set_now(ConsumerKey consumer, std::optional<Offset> offset) {
+        return world.run(node, set_offset(*this, consumer, offset));
+    }
+    /// What partition 0 has stored for the consumer.
+    std::optional<Offset> stored(ConsumerKey consumer) {
+        const std::optional<PartitionHandle> open = table->find(key_of(0), kLife);
+        const std::optional<StoredOffset> found =
+            open.has_value() ? (*open)->stored_offset(consumer) : std::nullopt;
+        return found.has_value() ? std::optional(found->stored) : std::nullopt;
+    }
     static Task<Result<std::uint32_t>> count_of(TableRig& rig, std::uint32_t partition) {
         GALGO_CO_TRY_ASSIGN(PartitionHandle handle,
                             co_await rig.table->open(key_of(partition), kLife, rig.options,
@@ -101,6 +146,7 @@ struct TableRig {
     runtime_sim::TestWorld world{1};
     runtime_sim::Node& node;
     memory::BufferPool pool;
+    std::uint32_t consumer_offsets_max;
     PartitionOptions options{.segment_size_bytes = 1 * kGiB,
                              .messages_required_to_save = 1'000'000,
                              .size_required_to_save_bytes = 1 * kGiB,
@@ -146,6 +192,56 @@ TEST(PartitionTable, PartitionsAtRestHoldNoFiles) {
     }
     EXPECT_LE(rig.node.disk->open_file_count(), before + 4) << "of the journal";
     EXPECT_TRUE(rig.append_now(3, 70'000).has_value());
+}
+
+ConsumerKey consumer(std::uint32_t id) {
+    return {.kind = wire::ConsumerKind::kConsumer, .id = id};
+}
+ConsumerKey group(std::uint32_t id) {
+    return {.kind = wire::ConsumerKind::kGroup, .id = id};
+}
+
+ErrorCode code_of(const auto& result) {
+    return result.has_value() ? ErrorCode::kOk : result.error().code;
+}
+
+TEST(StoredOffsets, CommitsOfPollsAreBoundedAsStoresAre) {
+    TableRig rig(3);
+    ASSERT_TRUE(rig.append_now(0, 100).has_value());
+    ASSERT_TRUE(rig.append_now(0, 100).has_value());
+    for (const std::uint32_t id : {1U, 2U, 3U}) {
+        EXPECT_EQ(*rig.poll_now(consumer(id)), 1U);
+        EXPECT_EQ(rig.stored(consumer(id)), Offset{0});
+    }
+    EXPECT_EQ(code_of(rig.poll_now(consumer(4))), ErrorCode::kTooManyConsumerOffsets);
+    EXPECT_EQ(code_of(rig.set_now(consumer(4), Offset{0})), ErrorCode::kTooManyConsumerOffsets);
+    EXPECT_EQ(rig.stored(consumer(4)), std::nullopt);
+    // Only new consumers are refused, and only a commit.
+    EXPECT_EQ(*rig.poll_now(consumer(4), false), 1U);
+    EXPECT_EQ(*rig.poll_now(consumer(1)), 1U);
+    EXPECT_EQ(rig.stored(consumer(1)), Offset{1});
+    EXPECT_EQ(*rig.poll_now(consumer(1)), 0U);
+    // What is deleted makes room.
+    EXPECT_TRUE(rig.set_now(consumer(2), std::nullopt).has_value());
+    EXPECT_EQ(*rig.poll_now(consumer(4)), 1U);
+    EXPECT_EQ(code_of(rig.poll_now(consumer(2))), ErrorCode::kTooManyConsumerOffsets);
+}
+
+TEST(StoredOffsets, ConsumersAndGroupsAreCountedEach) {
+    TableRig rig(2);
+    rig.options.offsets_persisted = true;
+    ASSERT_TRUE(rig.append_now(0, 100).has_value());
+    for (int run = 0; run < 2; ++run) {
+        for (const std::uint32_t id : {1U, 2U}) {
+            EXPECT_TRUE(rig.set_now(consumer(id), Offset{0}).has_value());
+            EXPECT_TRUE(rig.set_now(group(id), Offset{0}).has_value());
+        }
+        EXPECT_EQ(code_of(rig.set_now(consumer(3), Offset{0})), ErrorCode::kTooManyConsumerOffsets);
+        EXPECT_EQ(code_of(rig.set_now(group(3), Offset{0})), ErrorCode::kTooManyConsumerOffsets);
+        rig.restart();  // and so are those that the files and journals tell of
+        ASSERT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 0)), 1U);
+        EXPECT_EQ(rig.stored(group(2)), Offset{0});
+    }
 }
 
 }  // namespace

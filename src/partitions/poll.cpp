@@ -48,6 +48,11 @@ Task<Result<PollResult>> Partition::poll(PollRequest request) {
         log_->plan_read(start, request.count, request.bytes_max, log_->committed_end());
     GALGO_CO_TRY_ASSIGN(result.read, co_await log_->read(std::move(plan)));
     if (request.auto_commit && result.read.message_count > 0) {
+        // Messages without their commit would come again with every poll of "next", and nobody
+        // would know why.
+        if (!may_store(request.consumer)) {
+            co_return fail(ErrorCode::kTooManyConsumerOffsets);
+        }
         const Offset last{result.read.next.value() - 1};
         if (offsets_.raise(request.consumer, last) && !background_.closed()) {
             background_.spawn(auto_commit, coro::Anchor<Partition>(*this), request.consumer, last);
