@@ -4,8 +4,8 @@
 #include <array>
 
 #include "base/units.hpp"
-#include "crypto/hash.hpp"
 #include "shard/handlers/handlers.hpp"
+#include "shard/hash_steps.hpp"
 #include "wire/command_table.hpp"
 
 namespace galgo::shard {
@@ -108,10 +108,13 @@ Task<void> Dispatcher::on_frame(net::ConnectionContext& context, net::Frame fram
             reply.set_eviction(header.client, EvictionReason::kInvalidRequestOperation);
             co_return;
     }
-    if (header.request_checksum != 0 &&
-        header.request_checksum != u128{crypto::xxh3_64(frame.body.bytes())}) {
-        reply.set_status(header, ErrorCode::kInvalidFormat);
-        co_return;
+    if (header.request_checksum != 0) {
+        const std::uint64_t digest =
+            co_await hash_in_steps(services_.loop.ready(), frame.body.bytes());
+        if (header.request_checksum != u128{digest}) {
+            reply.set_status(header, ErrorCode::kInvalidFormat);
+            co_return;
+        }
     }
     if (is_legacy_login(header)) {
         reply.set_eviction(header.client, EvictionReason::kMalformedLogin);

@@ -1,9 +1,9 @@
 // send_messages: from a frame to a confirmed offset. The batch is checked completely here, on the
 // connection's shard, so that the owner appends bytes it can trust; the body's buffer travels on as
 // it is.
-#include "base/units.hpp"
 #include "crypto/hash.hpp"
 #include "shard/handlers/handlers.hpp"
+#include "shard/hash_steps.hpp"
 #include "wire/batch.hpp"
 #include "wire/message_requests.hpp"
 #include "wire/replies.hpp"
@@ -13,9 +13,6 @@ namespace galgo::shard {
 using coro::Task;
 
 namespace {
-
-/// Hashing this much takes well under a millisecond; then others get their turn.
-constexpr std::size_t kValidateStepBytes = 4 * kMiB;
 
 struct Target {
     model::StreamId stream;
@@ -82,7 +79,7 @@ Task<void> handle_send_messages(Services& services, Session& session, net::Frame
         co_return;
     }
     for (;;) {
-        const Result<bool> done = validator->step(kValidateStepBytes);
+        const Result<bool> done = validator->step(kHashStepBytes);
         if (!done.has_value()) {
             reply.set_status(frame.header, done.error().code);
             co_return;
