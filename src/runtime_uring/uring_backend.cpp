@@ -86,6 +86,10 @@ void UringBackend::shutdown() {
     if (closing_ || !ring_.is_open()) {
         return;
     }
+    // The last turn may have queued the wake of a shard that waits for this one's last message.
+    while (ring_.queued() != 0) {
+        submit_some();
+    }
     closing_ = true;
     {
         const std::lock_guard lock(group_.outside_mutex_);
@@ -119,13 +123,17 @@ io_uring_sqe* UringBackend::next_sqe() {
         if (io_uring_sqe* sqe = ring_.try_get_sqe()) {
             return sqe;
         }
-        const int result = enter(false, 0);
-        if (result == -EBUSY || result == -EAGAIN) {
-            set_aside_completions();
-            ::sched_yield();
-        } else {
-            GALGO_CHECK(result == 0 || result == -EINTR);
-        }
+        submit_some();
+    }
+}
+
+void UringBackend::submit_some() {
+    const int result = enter(false, 0);
+    if (result == -EBUSY || result == -EAGAIN) {
+        set_aside_completions();
+        ::sched_yield();
+    } else {
+        GALGO_CHECK(result == 0 || result == -EINTR);
     }
 }
 

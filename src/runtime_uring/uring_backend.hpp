@@ -114,6 +114,8 @@ class UringBackend final : public runtime::IoBackend {
     UringBackend(UringGroup& group, ShardIndex shard, const UringOptions& options);
     [[nodiscard]] Status start();
     io_uring_sqe* next_sqe();
+    /// Submits of what is queued as much as the kernel takes now.
+    void submit_some();
     /// An entry for `op`, or nullptr when it was refused (then it completes by itself).
     io_uring_sqe* prepare(IoOp& op, std::uint8_t opcode, int fd, detail::OpKind kind);
     io_uring_sqe* prepare(IoOp& op, std::uint8_t opcode, int fd) {

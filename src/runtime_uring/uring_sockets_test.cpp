@@ -455,6 +455,20 @@ TEST(UringWake, AWakeBeforeTheSleepIsKept) {
     EXPECT_GE(io.now().value() - before.value(), 20 * kMillisecond);
 }
 
+// A shard's last turn sends its last message and queues the wake; then its ring goes.
+TEST(UringWake, AShardThatEndsStillWakesOthers) {
+    UringGroup group(2);
+    TestShard sleeper(group, ShardIndex{0});
+    {
+        TestShard ending(group, ShardIndex{1});
+        ending.io().wake(ShardIndex{0});
+        ending.io().shutdown();
+    }
+    const Instant start = sleeper.io().now();
+    EXPECT_EQ(sleeper.io().poll(start.plus(5 * kSecond)), 0u);
+    EXPECT_LT(sleeper.io().now().value() - start.value(), kSecond);
+}
+
 TEST(UringBackend, AnIdlePollMakesNoSystemCall) {
     UringGroup group(1);
     TestShard shard(group);
