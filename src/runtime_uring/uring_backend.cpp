@@ -61,7 +61,7 @@ Status UringBackend::start() {
     GALGO_TRY(ring_.open(options_.ring));
     GALGO_TRY(buffers_.open(ring_, options_.chunk_count, options_.chunk_bytes));
     side_.resize(ring_.sq_entries());
-    has_ftruncate_ = kernel_supports(ring_, abi::kOpFtruncate);
+    has_ftruncate_ = options_.ftruncate && kernel_supports(ring_, abi::kOpFtruncate);
 
     // Otherwise the kernel's workers inherit this shard's one CPU and compete with it. Both are
     // improvements only: a container may refuse them.
@@ -102,6 +102,9 @@ void UringBackend::shutdown() {
         sqe->cancel_flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY;
         sqe->user_data = detail::kTagIgnore;
         (void)poll(now().plus(50 * kMillisecond));
+        if (offloaded_ != 0) {  // no loop turns any more, and no wake reaches this ring
+            (void)offload_->collect();
+        }
     }
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/error.hpp"
 #include "runtime/io.hpp"
+#include "runtime/offload.hpp"
 #include "runtime_uring/buffer_ring.hpp"
 #include "runtime_uring/ring.hpp"
 #include "runtime_uring/uring_group.hpp"
@@ -40,6 +41,7 @@ struct UringOptions {
     std::uint32_t file_workers_max = 4;   ///< kernel workers for files (a NUMA node)
     std::uint32_t other_workers_max = 4;  ///< and for everything that may block for ever
     std::uint32_t listen_backlog = 1024;
+    bool ftruncate = true;  ///< false: without that operation, as on kernels before 6.9
 };
 
 class UringBackend final : public runtime::IoBackend {
@@ -91,6 +93,10 @@ class UringBackend final : public runtime::IoBackend {
     std::size_t poll(Instant wait_until) override;
     void wake(ShardIndex shard) override;
 
+    /// From now on what the ring has no operation for runs on the offload thread of `queue`, which
+    /// this shard collects from every turn; null (and before the first call): on this one, at once.
+    /// `queue` outlives shutdown().
+    void use_offload(runtime::OffloadQueue* queue) noexcept { offload_ = queue; }
     /// Keeps a descriptor (the data directory's lock) open in the kernel until the last I/O of this
     /// ring has ended, even after a kill. Once.
     [[nodiscard]] Status hold_file(int fd);
@@ -121,6 +127,7 @@ class UringBackend final : public runtime::IoBackend {
     io_uring_sqe* prepare(IoOp& op, std::uint8_t opcode, int fd) {
         return prepare(op, opcode, fd, detail::OpKind{0});
     }
+    struct OffloadedTruncate;
     void begin(IoOp& op) noexcept;
     void complete_later(IoOp& op, std::int32_t result) noexcept;
     std::size_t run_local();
@@ -141,6 +148,8 @@ class UringBackend final : public runtime::IoBackend {
     IoOp* local_last_ = nullptr;
     std::size_t in_flight_ = 0;
     std::uint64_t enter_count_ = 0;
+    runtime::OffloadQueue* offload_ = nullptr;
+    std::size_t offloaded_ = 0;  ///< of those in flight
     bool has_ftruncate_ = false;
     bool woken_self_ = false;
     bool closing_ = false;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "base/check.hpp"
 #include "runtime_uring/detail/abi.hpp"
@@ -103,6 +104,34 @@ void UringBackend::sync(IoOp& op, FileHandle file) {
     }
 }
 
+/// A cut of a large file takes tens of milliseconds: too long for a turn of the loop.
+struct UringBackend::OffloadedTruncate : runtime::OffloadJob {
+    UringBackend& backend;
+    IoOp& op;
+    FileHandle file;
+    std::uint64_t size_bytes;
+    std::int32_t result = 0;
+    bool has_run = false;
+
+    OffloadedTruncate(UringBackend& the_backend, IoOp& the_op, FileHandle the_file,
+                      std::uint64_t size)
+        : backend(the_backend), op(the_op), file(the_file), size_bytes(size) {
+        run = [](OffloadJob& job) noexcept { static_cast<OffloadedTruncate&>(job).cut(); };
+        done = [](OffloadJob& job) noexcept {
+            const std::unique_ptr<OffloadedTruncate> self(&static_cast<OffloadedTruncate&>(job));
+            if (!self->has_run) {  // the process stops and refuses to work for others
+                self->cut();
+            }
+            --self->backend.offloaded_;
+            self->backend.complete_later(self->op, self->result);
+        };
+    }
+    void cut() noexcept {
+        has_run = true;
+        result = ::ftruncate(file.value(), static_cast<off_t>(size_bytes)) == 0 ? 0 : -errno;
+    }
+};
+
 void UringBackend::truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes) {
     if (has_ftruncate_) {
         if (io_uring_sqe* sqe = prepare(op, abi::kOpFtruncate, file.value())) {
@@ -111,8 +140,18 @@ void UringBackend::truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes)
         return;
     }
     begin(op);
-    const int result = ::ftruncate(file.value(), static_cast<off_t>(size_bytes));
-    complete_later(op, result == 0 ? 0 : -errno);
+    if (closing_) {
+        complete_later(op, -ECANCELED);
+        return;
+    }
+    auto job = std::make_unique<OffloadedTruncate>(*this, op, file, size_bytes);
+    if (offload_ != nullptr && offload_->try_submit(*job)) {
+        ++offloaded_;
+        static_cast<void>(job.release());  // until it is done
+        return;
+    }
+    job->cut();
+    complete_later(op, job->result);
 }
 
 void UringBackend::allocate(IoOp& op, FileHandle file, std::uint64_t offset,

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 #include <vector>
 
+#include "runtime/offload.hpp"
 #include "test_loop_test.hpp"
 
 namespace galgo::runtime_uring {
@@ -154,6 +156,101 @@ TEST(UringFiles, ErrorsAreResults) {
     }
     EXPECT_EQ(op.result, -EBADF);
     EXPECT_EQ(shard.io().write_now(FileHandle{9999}, bytes, 0), -EBADF);
+}
+
+// As on kernels before 6.9: the cut runs on the offload thread, and completes in a later turn.
+class UringTruncate : public ::testing::Test {
+ protected:
+    UringTruncate() {
+        fd_ = ::open((directory_.path() + "/f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        EXPECT_EQ(::ftruncate(fd_, 1000), 0);
+        shard_.io().use_offload(&offload_);
+        shard_.loop.add_turn_start([this] { return offload_.collect(); });
+    }
+    ~UringTruncate() override {
+        shard_.io().shutdown();
+        ::close(fd_);
+    }
+    void run_worker() {
+        offload_.stop();  // it returns when it has done what is there
+        std::thread([this] { offload_.run_worker(); }).join();
+    }
+    [[nodiscard]] off_t size() const {
+        struct stat facts{};
+        EXPECT_EQ(::fstat(fd_, &facts), 0);
+        return facts.st_size;
+    }
+
+    TempDirectory directory_;
+    UringGroup group_{1};
+    runtime::OffloadQueue offload_{1, 4, [this](ShardIndex shard) { group_.wake(shard); }};
+    TestShard shard_{group_, ShardIndex{0}, {.ftruncate = false}};
+    int fd_ = -1;
+};
+
+TEST_F(UringTruncate, RunsOffTheLoop) {
+    CountedOp op;
+    shard_.io().truncate(op, FileHandle{fd_}, 10);
+    shard_.io().cancel(op);  // comes too late, as for everything that runs
+    for (int i = 0; i < 3; ++i) {
+        shard_.loop.run_turn();
+    }
+    EXPECT_EQ(op.completed, 0);
+    EXPECT_EQ(size(), 1000) << "the shard's own thread did it";
+    run_worker();
+    EXPECT_EQ(size(), 10);
+    EXPECT_EQ(op.completed, 0) << "only in a turn of the loop";
+    for (int i = 0; i < 3; ++i) {
+        shard_.loop.run_turn();
+    }
+    EXPECT_EQ(op.completed, 1);
+    EXPECT_EQ(op.result, 0);
+    EXPECT_EQ(shard_.io().in_flight(), 0u);
+}
+
+TEST_F(UringTruncate, TellsItsErrorAndSurvivesAFullQueue) {
+    std::vector<CountedOp> ops(6);  // two more than the queue takes
+    for (CountedOp& op : ops) {
+        shard_.io().truncate(op, FileHandle{9999}, 10);
+        EXPECT_EQ(op.completed, 0) << "never inside the submitting call";
+    }
+    run_worker();
+    for (int i = 0; i < 3; ++i) {
+        shard_.loop.run_turn();
+    }
+    for (const CountedOp& op : ops) {
+        EXPECT_EQ(op.completed, 1);
+        EXPECT_EQ(op.result, -EBADF);
+    }
+}
+
+TEST_F(UringTruncate, IsDoneThoughTheQueueRefuses) {
+    CountedOp op;
+    shard_.io().truncate(op, FileHandle{fd_}, 10);
+    offload_.refuse();
+    run_worker();
+    for (int i = 0; i < 3; ++i) {
+        shard_.loop.run_turn();
+    }
+    EXPECT_EQ(op.completed, 1);
+    EXPECT_EQ(op.result, 0);
+    EXPECT_EQ(size(), 10);
+}
+
+TEST_F(UringTruncate, ShutdownWaitsForIt) {
+    CountedOp op;
+    shard_.io().truncate(op, FileHandle{fd_}, 10);
+    std::thread worker([this] { offload_.run_worker(); });
+    shard_.io().shutdown();
+    EXPECT_EQ(op.completed, 1);
+    EXPECT_EQ(size(), 10);
+    CountedOp late;
+    shard_.io().truncate(late, FileHandle{fd_}, 5);
+    (void)shard_.io().poll(Instant{0});
+    EXPECT_EQ(late.result, -ECANCELED);
+    EXPECT_EQ(size(), 10);
+    offload_.stop();
+    worker.join();
 }
 
 // The lock file is locked as long as the ring lives, though our own descriptor is gone.

@@ -386,6 +386,7 @@ void Node::run_shard(ShardIndex index) {
         own_loop = std::make_unique<runtime::Loop>(*own, loop_options(index));
     }
     runtime::Loop& loop = own_loop != nullptr ? *own_loop : *loop0_;
+    (own != nullptr ? *own : *io_).use_offload(offload_.get());
     auto shard = std::make_unique<shard::Shard>(*process_, index, loop,
                                                 index == ShardIndex{0} ? wal_.get() : nullptr);
     shards_[index.value()].store(shard.get(), std::memory_order_release);
