@@ -72,7 +72,8 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
       connections_(loop_, process.pool, dispatcher_, process.connections),
       housekeeping_(loop_),
       housekeeping_done_(loop_.ready()),
-      scope_(loop_.ready()) {
+      scope_(loop_.ready()),
+      deliveries_(loop_.ready()) {
     process.metadata.attach(self, loop_);
     port_.attach(loop_);
     loop_.add_turn_start([this] { return drain(); }, "mesh drain");
@@ -294,7 +295,7 @@ void Shard::tell(ShardIndex shard, Request&& message) {
     }
     if (!port_.try_post(shard, std::move(message))) {
         // NOLINTNEXTLINE(bugprone-use-after-move): a refused message is untouched
-        scope_.spawn(deliver, Anchor(*this), shard, std::move(message));
+        deliveries_.spawn(deliver, Anchor(*this), shard, std::move(message));
     }
 }
 
@@ -329,6 +330,9 @@ Task<bool> Shard::stop_all() {
     for (const StopPhase phase : {StopPhase::kConnections, StopPhase::kPartitions}) {
         if (phase == StopPhase::kPartitions && plane_ != nullptr) {
             co_await plane_->stop();
+            // Nothing more is told. What waits for room in a lane goes before the stop: a shard
+            // that has ended carries out nothing and makes no room.
+            co_await deliveries_.close();
         }
         // All are told before one is awaited: the requests of one shard wait for the others.
         std::vector<runtime::Ticket> tickets;

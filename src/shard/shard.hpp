@@ -142,6 +142,7 @@ class Shard : public coro::Anchored {
     coro::Event housekeeping_done_;
     std::atomic<bool> recovered_{false};
     coro::Scope scope_;
+    coro::Scope deliveries_;  ///< of messages that found their lane full
 };
 
 }  // namespace galgo::shard

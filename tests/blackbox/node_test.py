@@ -22,7 +22,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 sys.dont_write_bytecode = True
 
-from galgo_client import OP_REGISTER, Client, ServerError, build_batch, shard_of_partition  # noqa: E402
+from galgo_client import (  # noqa: E402
+    OP_DELETE_STREAM,
+    OP_REGISTER,
+    Client,
+    ServerError,
+    build_batch,
+    identifier,
+    shard_of_partition,
+)
 from galgo_server import Server, ServerFailure  # noqa: E402
 
 ORIGIN = 1_700_000_000_000_000
@@ -318,6 +326,31 @@ def idle_costs_little(ctx):
         percent = {name: (after[name] - used) / 5e7 for name, used in before.items()}
         print("   " + ", ".join(f"{name} {share:.2f} %" for name, share in sorted(percent.items())))
         expect(sum(percent.values()) < 1, f"an idle server takes {percent} percent of a core")
+
+
+@case
+def topics_deleted_before_a_stop_are_gone(ctx):
+    """Lanes of 2, and many more partitions of the other shard to drop when the stop comes: all are dropped."""
+    server = Server(
+        ctx.server,
+        ctx.work / f"data{len(ctx.servers)}",
+        shards=SHARDS,
+        environment={"IGGY_SYSTEM_SHARDING_INBOX_CAPACITY": "2"},
+    )
+    ctx.servers.append(server)
+    batch = build_batch([b"x"], ORIGIN)
+    for _ in range(3):
+        server.start()
+        with Client(server.address).login() as client:
+            stream = client.create_stream("s")
+            topic = client.create_topic(stream, "t", 300)
+            for partition in range(300):
+                client.send(stream, topic, partition, batch)
+            client.delete_topic(stream, topic)
+            client.call(OP_DELETE_STREAM, identifier(stream))
+        server.stop()
+        left = list((server.path / "streams").glob("*/topics/*/partitions/*"))
+        expect(not left, f"{len(left)} partitions of a deleted topic have files: {left[:3]}")
 
 
 # ---- stored offsets ------------------------------------------------------------------------------
