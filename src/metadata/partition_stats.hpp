@@ -1,6 +1,6 @@
 // Counters of one partition, on a cache line of their own. The partition's owner shard alone writes
-// them; every other shard reads them for the statistics in replies. A reader may see two counters
-// from two moments, never a torn one.
+// them (but for the turn); every other shard reads them for the statistics in replies. A reader may
+// see two counters from two moments, never a torn one.
 //
 // The registry hands one line to both copies of the metadata (and to every later replay of the same
 // operation): it is keyed by partition *and* incarnation, so a copy that lags behind never touches
@@ -52,6 +52,10 @@ class alignas(64) PartitionStats {
                                  .offset_current = offset_current_.load(std::memory_order_relaxed),
                                  .segment_count = segment_count_.load(std::memory_order_relaxed)};
     }
+    /// 0, 1, 2...: whose turn it is of those among whom this partition counts. Any shard.
+    [[nodiscard]] std::uint32_t next_turn() noexcept {
+        return turn_.fetch_add(1, std::memory_order_relaxed);
+    }
 
  private:
     std::atomic<std::uint64_t> message_count_{0};
@@ -59,6 +63,7 @@ class alignas(64) PartitionStats {
     std::atomic<std::uint64_t> offset_first_{0};
     std::atomic<std::uint64_t> offset_current_{0};
     std::atomic<std::uint32_t> segment_count_{0};
+    std::atomic<std::uint32_t> turn_{0};
 };
 static_assert(sizeof(PartitionStats) == 64);
 

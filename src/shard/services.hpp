@@ -53,9 +53,6 @@ struct Services {
     runtime::OffloadQueue& offload;
     NodeFacts& node;
     ReadSystemStats read_system_stats = nullptr;
-    /// Counts sends that leave the partition to the server: one counter a shard, so that no
-    /// partition of any topic is left out.
-    std::uint32_t balanced_turn = 0;
     bool stopping = false;  ///< connections are being ended, nothing is tried again
 };
 

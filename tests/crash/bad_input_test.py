@@ -375,6 +375,36 @@ def logins_that_fail(ctx):
         client.read(g.GET_ME)
 
 
+@case
+def balanced_sends_leave_no_partition_out(ctx):
+    """The server picks the partition in turn within each topic, whatever goes to other topics in between."""
+    batch = build_batch([b"balanced"], ORIGIN)
+    with ctx.login() as client, ctx.login() as other:
+        stream = client.create_stream("balanced")
+        topics = [client.create_topic(stream, name, 2) for name in ("a", "b")]
+
+        def send(sender, topic):
+            target = identifier(stream) + identifier(topic) + struct.pack("<BBI", 1, 0, 1)
+            sender.call(g.OP_SEND_MESSAGES, struct.pack("<I", len(target)) + target + batch.data)
+
+        for _ in range(10):
+            for topic in topics:
+                send(client, topic)
+        for _ in range(10):  # from two connections, on two shards where there are two
+            send(client, topics[0])
+            send(other, topics[1])
+            send(other, topics[0])
+            send(client, topics[1])
+        for topic in topics:
+            deadline = time.monotonic() + 10
+            while True:
+                counts = [row[3] for row in client.partitions(stream, topic)]
+                if counts == [15, 15] or time.monotonic() > deadline:
+                    break
+                time.sleep(0.05)
+            expect(counts == [15, 15], f"topic {topic}: its partitions got {counts}")
+
+
 # ---- bodies --------------------------------------------------------------------------------------
 
 

@@ -21,9 +21,8 @@ struct Target {
     PartitionRef ref;
 };
 
-/// `turn` picks the partition for clients that leave the choice to the server.
 Result<Target> resolve(const metadata::State& state, model::UserId user,
-                       const wire::SendMessagesRequest& request, std::uint32_t& turn) {
+                       const wire::SendMessagesRequest& request) {
     const metadata::Stream* stream = state.find_stream(request.stream);
     const metadata::Topic* topic = stream == nullptr ? nullptr : stream->find_topic(request.topic);
     if (topic == nullptr) {
@@ -39,7 +38,10 @@ Result<Target> resolve(const metadata::State& state, model::UserId user,
     model::PartitionId partition;
     switch (request.partitioning.kind) {
         case wire::PartitioningKind::kBalanced:
-            partition = model::PartitionId{turn++ % count};
+            // In turn within the topic, over all shards: the counter lives with its first
+            // partition. One for several topics would leave out partitions of each when their sends
+            // alternate.
+            partition = model::PartitionId{topic->partitions.front().stats->next_turn() % count};
             break;
         case wire::PartitioningKind::kPartition:
             partition = request.partitioning.partition;
@@ -89,8 +91,7 @@ Task<void> handle_send_messages(Services& services, Session& session, net::Frame
         }
         co_await coro::yield_to(services.loop.ready());
     }
-    const Result<Target> target =
-        resolve(services.metadata.state(), session.user, *request, services.balanced_turn);
+    const Result<Target> target = resolve(services.metadata.state(), session.user, *request);
     if (!target.has_value()) {
         reply.set_status(frame.header, target.error().code);
         co_return;
