@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/ids.hpp"
+#include "metadata/sessions.hpp"
 #include "model/ids.hpp"
 #include "net/connection_sink.hpp"
 
@@ -22,12 +23,22 @@ struct Session final : net::ConnectionContext {
 /// connections.
 class SessionIndex {
  public:
-    void bind(Session& session, ClientId client, SessionId epoch, model::UserId user) {
+    /// `published` is the table of this shard's metadata. False, and nothing is bound: the session
+    /// ended while the answer to its Register was on its way here (the client logged in elsewhere,
+    /// the table was full), and the word of that came before there was anything to unbind. An end
+    /// that is not published yet is told later.
+    [[nodiscard]] bool bind(Session& session, ClientId client, SessionId epoch, model::UserId user,
+                            const metadata::Sessions& published) {
+        const metadata::Session* current = published.find(client);
+        if (current == nullptr || current->epoch != epoch) {
+            return false;
+        }
         session.bound = session.authenticated = true;
         session.client = client;
         session.epoch = epoch;
         session.user = user;
         by_client_[client] = &session;
+        return true;
     }
     void unbind(Session& session) {
         const auto found = by_client_.find(session.client);

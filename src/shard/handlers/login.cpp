@@ -102,8 +102,11 @@ Task<void> handle_register(Services& services, Session& session, net::Frame& fra
         reply.append(registered.body);
         co_return;
     }
-    services.sessions.bind(session, header.client, SessionId{registered.op.value()},
-                           credentials.user);
+    if (!services.sessions.bind(session, header.client, SessionId{registered.op.value()},
+                                credentials.user, services.metadata.state().sessions())) {
+        reply.set_eviction(header.client, EvictionReason::kNoSession);
+        co_return;
+    }
     fill_login_reply(services, frame, session, registered.commit.value(), reply);
 }
 
