@@ -45,6 +45,21 @@ Task<Status> Partition::delete_offset(ConsumerKey consumer) {
         [](Partition& self, ConsumerKey of, Offset) { self.offsets_.erase(of); });
 }
 
+void Partition::forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone) {
+    std::vector<ConsumerKey> gone;
+    for (const auto& [consumer, entry] : offsets_.entries()) {
+        if (consumer.kind == wire::ConsumerKind::kGroup && is_gone(consumer.id)) {
+            gone.push_back(consumer);
+        }
+    }
+    for (const ConsumerKey& consumer : gone) {
+        offsets_.erase(consumer);
+    }
+    if (!gone.empty() && !is_linked()) {
+        environment_.dirty.push_back(*this);
+    }
+}
+
 /// Takes a change through the group and the journal, and applies it when it is committed. Its
 /// record counts for the next checkpoint only then: a checkpoint that ran in between would give the
 /// record up without having written the value.

@@ -106,6 +106,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     coro::Task<Status> store_offset(ConsumerKey consumer, Offset offset);
     /// 3021 when nothing is stored.
     coro::Task<Status> delete_offset(ConsumerKey consumer);
+    /// Stored offsets of groups that `is_gone` go, their files with the next checkpoint. Nothing is
+    /// recorded: whoever opens the partition again asks again.
+    void forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone);
 
     /// Writes what waits in memory to its files, stable where that was promised, so that journal
     /// files can go.

@@ -42,9 +42,9 @@ struct TableRig {
         journal.reset();
         return clean;
     }
-    void restart() {
+    void restart(runtime_sim::CrashKind kind = runtime_sim::CrashKind::kPower) {
         stop();
-        world.restart(node, runtime_sim::CrashKind::kPower, runtime_sim::UnsyncedFate::kLoseAll);
+        world.restart(node, kind, runtime_sim::UnsyncedFate::kLoseAll);
         start();
     }
 
@@ -242,6 +242,33 @@ TEST(StoredOffsets, ConsumersAndGroupsAreCountedEach) {
         ASSERT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 0)), 1U);
         EXPECT_EQ(rig.stored(group(2)), Offset{0});
     }
+}
+
+TEST(StoredOffsets, OfGroupsThatAreGoneAreForgotten) {
+    TableRig rig(2);
+    rig.options.offsets_persisted = true;
+    ASSERT_TRUE(rig.append_now(0, 100).has_value());
+    EXPECT_TRUE(rig.set_now(consumer(1), Offset{0}).has_value());
+    EXPECT_TRUE(rig.set_now(group(1), Offset{0}).has_value());
+    EXPECT_TRUE(rig.set_now(group(2), Offset{0}).has_value());
+    rig.restart();
+    for (int run = 0; run < 2; ++run) {
+        ASSERT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 0)), 1U);
+        if (run == 0) {
+            EXPECT_EQ(rig.stored(group(1)), Offset{0});
+            (*rig.table->find(key_of(0), kLife))->forget_groups([](std::uint32_t id) {
+                return id == 1;
+            });
+        }
+        EXPECT_EQ(rig.stored(group(1)), std::nullopt);
+        EXPECT_EQ(rig.stored(group(2)), Offset{0});
+        EXPECT_EQ(rig.stored(consumer(1)), Offset{0});
+        if (run == 0) {
+            rig.world.run(rig.node, rig.table->checkpoint());
+            rig.restart(runtime_sim::CrashKind::kProcess);  // its file is gone
+        }
+    }
+    EXPECT_TRUE(rig.set_now(group(3), Offset{0}).has_value()) << "they count no more";
 }
 
 }  // namespace

@@ -68,7 +68,23 @@ Task<Result<PartitionHandle>> PartitionOwner::find(PartitionRef ref) {
                                                .offset_current = now.current_offset.value(),
                                                .segment_count = now.segment_count});
                              });
+    if (opened.has_value()) {
+        forget_lost_groups(ref, **opened);
+    }
     co_return told(std::move(opened));
+}
+
+/// ForgetGroup is said once. A crash, or files that could not be opened or written then, leave the
+/// offset of a deleted group behind; group ids are never used again, so whatever the metadata does
+/// not know is such a one.
+void PartitionOwner::forget_lost_groups(PartitionRef ref, partitions::Partition& partition) {
+    const metadata::Partition* row = metadata_.state().find_partition(ref.key);
+    if (row == nullptr || row->incarnation != ref.incarnation) {
+        return;  // it ended meanwhile, with all its offsets
+    }
+    const metadata::Topic* topic = topic_of(metadata_.state(), ref.key);
+    partition.forget_groups(
+        [topic](std::uint32_t group) { return !topic->groups.contains(model::GroupId{group}); });
 }
 
 bool PartitionOwner::holds(const GroupFence& fence, PartitionKey key) const noexcept {

@@ -23,7 +23,7 @@ class PartitionOwner {
     /// Errors: 58 for another life of the partition and when its files cannot be opened now, 3007
     /// when there is none.
     coro::Task<Result<Offset>> append(PartitionRef ref, partitions::AppendRequest request);
-    /// 5009 when the fence says that the member lost the partition.
+    /// Also 3024; 5009 when the fence says that the member lost the partition.
     coro::Task<Result<partitions::PollResult>> poll(PartitionRef ref,
                                                     partitions::PollRequest request,
                                                     std::optional<GroupFence> fence);
@@ -51,6 +51,7 @@ class PartitionOwner {
     /// The live partition behind `ref`, opened when need be.
     coro::Task<Result<partitions::PartitionHandle>> find(PartitionRef ref);
     coro::Task<void> open_unopened();
+    void forget_lost_groups(PartitionRef ref, partitions::Partition& partition);
     [[nodiscard]] bool holds(const GroupFence& fence, PartitionKey key) const noexcept;
 
     partitions::PartitionTable& table_;

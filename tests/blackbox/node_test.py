@@ -13,6 +13,7 @@ import errno
 import os
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,13 +24,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 sys.dont_write_bytecode = True
 
 from galgo_client import (  # noqa: E402
+    OP_CREATE_GROUP,
+    OP_DELETE_GROUP,
     OP_DELETE_STREAM,
+    OP_JOIN_GROUP,
     OP_REGISTER,
+    OP_STORE_OFFSET,
     Client,
     ServerError,
     build_batch,
     identifier,
     shard_of_partition,
+    str8,
 )
 from galgo_server import Server, ServerFailure  # noqa: E402
 
@@ -391,6 +397,49 @@ def stored_offset_is_not_undone_by_an_old_record(ctx):
             expect(client.stored_offset(stream, busy, 0, 3) in (13, 14), "a new offset is not stored")
             client.store_offset(stream, busy, 0, 3, 12)
         server.kill()
+
+
+@case
+def offset_of_a_deleted_group_does_not_come_back(ctx):
+    """What a crash left of it goes at the next start: it would count toward the bound for ever."""
+    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=SHARDS)
+    ctx.servers.append(server)
+    server.start()
+
+    def stored_by(groups_by_name, stream, topic):
+        return {name: group_file(stream, topic, group).exists() for name, group in groups_by_name.items()}
+
+    def group_file(stream, topic, group):
+        return server.path / f"streams/{stream}/topics/{topic}/partitions/0/offsets/groups/{group}"
+
+    def wait_for(what, wanted, text):
+        deadline = time.monotonic() + 10  # a checkpoint is written each second
+        while what() != wanted:
+            expect(time.monotonic() < deadline, f"{text}: {what()}")
+            time.sleep(0.05)
+
+    with Client(server.address).login() as client:
+        stream = client.create_stream("s")
+        topic = client.create_topic(stream, "t", 1)
+        client.send(stream, topic, 0, build_batch([b"x"], ORIGIN))
+        where = identifier(stream) + identifier(topic)
+        groups = {}
+        for name in ("kept", "deleted"):
+            (groups[name],) = struct.unpack_from("<I", client.call(OP_CREATE_GROUP, where + str8(name)))
+            client.call(OP_JOIN_GROUP, where + identifier(name))
+            body = b"\x02" + identifier(name) + where + struct.pack("<BIQB", 1, 0, 0, 1)
+            client.call(OP_STORE_OFFSET, body)
+        files = lambda: stored_by(groups, stream, topic)  # noqa: E731
+        wait_for(files, {"kept": True, "deleted": True}, "the files of stored offsets")
+        lost = group_file(stream, topic, groups["deleted"])
+        content = lost.read_bytes()
+        client.call(OP_DELETE_GROUP, where + identifier("deleted"))
+        wait_for(files, {"kept": True, "deleted": False}, "after the group was deleted")
+    server.stop()
+    lost.write_bytes(content)  # as if the server had died before it was told
+    server.start()
+    wait_for(files, {"kept": True, "deleted": False}, "after a start")
+    server.stop()
 
 
 # ---- what clients cannot take away ---------------------------------------------------------------
