@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <execinfo.h>
 #include <link.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +15,7 @@
 
 #include "base/check.hpp"
 #include "base/this_shard.hpp"
+#include "base/units.hpp"
 #include "observe/log.hpp"
 #include "observe/trace.hpp"
 #include "server/version.hpp"
@@ -23,6 +25,15 @@ namespace galgo::server {
 namespace {
 
 constexpr int kFramesMax = 64;
+/// The unwinder and a saved register set of any size fit; what is not used costs nothing.
+constexpr std::size_t kCrashStackBytes = 256 * kKiB;
+
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitizerReports = true;  // and says more
+#else
+constexpr bool kSanitizerReports = false;
+#endif
+
 std::array<char, 2 * 20 + 1> g_build_id{};
 std::atomic<bool> g_reporting{false};
 
@@ -86,16 +97,40 @@ void install_crash_report() {
     std::array<void*, 2> warm;
     backtrace(warm.data(), 2);  // loads the unwinder now rather than inside a crash
     set_crash_hook([]() noexcept { report("failed check"); });
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return;  // the sanitizer's own report says more
-#endif
-#endif
+    if (kSanitizerReports) {
+        return;
+    }
     for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
         struct sigaction action{};
         action.sa_handler = on_fatal_signal;
         action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
         sigaction(number, &action, nullptr);
+    }
+}
+
+CrashStack::CrashStack() noexcept {
+    if (kSanitizerReports) {
+        return;
+    }
+    void* memory = ::mmap(nullptr, kCrashStackBytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return;
+    }
+    stack_t stack{};
+    stack.ss_sp = memory;
+    stack.ss_size = kCrashStackBytes;
+    if (::sigaltstack(&stack, &before_) != 0) {
+        ::munmap(memory, kCrashStackBytes);
+        return;
+    }
+    memory_ = memory;
+}
+
+CrashStack::~CrashStack() {
+    if (memory_ != nullptr) {
+        ::sigaltstack(&before_, nullptr);
+        ::munmap(memory_, kCrashStackBytes);
     }
 }
 

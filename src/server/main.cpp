@@ -68,6 +68,7 @@ int run(int argc, char** argv) {
         return 0;
     }
     install_crash_report();
+    const CrashStack crash_stack;
     Node node(parsed.options, *std::move(loaded), std::move(environment), *cpus);
     return node.run();
 }

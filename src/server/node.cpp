@@ -13,6 +13,7 @@
 #include "runtime/io_await.hpp"
 #include "runtime_uring/pinning.hpp"
 #include "runtime_uring/probe.hpp"
+#include "server/crash_report.hpp"
 #include "server/http_backend.hpp"
 #include "server/signals.hpp"
 #include "server/socket_address.hpp"
@@ -351,12 +352,16 @@ void Node::start_threads() {
         .times = times_});
     http_backend_ = std::make_unique<HTTPBackend>(*process_, *io_, shards_, registry_);
     threads_.emplace_back([this] {
+        const CrashStack crash_stack;
         runtime_uring::name_this_thread("offload");
         setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
         offload_->run_worker();
     });
     for (std::size_t i = 1; i < cpus_.size(); ++i) {
-        threads_.emplace_back([this, i] { run_shard(ShardIndex{static_cast<std::uint16_t>(i)}); });
+        threads_.emplace_back([this, i] {
+            const CrashStack crash_stack;
+            run_shard(ShardIndex{static_cast<std::uint16_t>(i)});
+        });
     }
 }
 
