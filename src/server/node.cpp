@@ -105,11 +105,20 @@ int Node::run() {
     }
     signals_ = *signals;
     raise_descriptor_limit();
-    if (!open_data_directory() || !open_log() || !open_rings() || !replay()) {
+    // What may wait can be interrupted; what starts a thread gives it the blocked signals.
+    let_signals_end_start();
+    bool ready = open_data_directory();
+    hold_signals();
+    ready = ready && open_log();
+    let_signals_end_start();
+    ready = ready && open_rings() && replay();
+    hold_signals();
+    if (!ready) {
         observe::stop_log();
         return 1;
     }
     start_threads();
+    let_signals_end_start();  // until bring_up() has opened the listeners
     run_shard(ShardIndex{0});
     for (std::thread& thread : threads_) {
         thread.join();

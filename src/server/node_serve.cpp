@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <format>
 
+#include "base/bytes.hpp"
 #include "config/print.hpp"
 #include "crypto/password.hpp"
 #include "crypto/random.hpp"
@@ -13,6 +14,7 @@
 #include "runtime/io_await.hpp"
 #include "server/http_backend.hpp"
 #include "server/node.hpp"
+#include "server/signals.hpp"
 #include "server/socket_address.hpp"
 #include "server/version.hpp"
 
@@ -49,9 +51,12 @@ Task<void> Node::serve() {
         std::array<std::byte, kSignalInfoSize> info;
         const std::int32_t got = co_await runtime::io_await(
             [&](runtime::IoOp& op) { io_->read(op, signals_, info, 0); });
-        observe::log_info("server", "stopping", {{"signal_read", got}});
+        const int number = got >= 4 ? static_cast<int>(load<std::uint32_t>(info, 0)) : 0;
+        observe::log_info("server", "stopping", {{"signal", number}});
+        let_signals_end_stop(number);
     } else {
         exit_code_ = 1;
+        let_signals_end_stop(0);
     }
     co_await stop();
 }
@@ -81,6 +86,8 @@ Task<bool> Node::bring_up() {
     if (!listening) {
         co_return false;
     }
+    // Nobody was accepted yet: the loop has not turned since the listeners began.
+    hold_signals();
     const Status written = co_await write_current_config();
     if (!written.has_value()) {
         if (written.error().os_errno != ENOSPC && written.error().os_errno != EDQUOT) {

@@ -13,6 +13,8 @@ import errno
 import os
 import resource
 import shutil
+import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -439,6 +441,89 @@ def offset_of_a_deleted_group_does_not_come_back(ctx):
     lost.write_bytes(content)  # as if the server had died before it was told
     server.start()
     wait_for(files, {"kept": True, "deleted": False}, "after a start")
+    server.stop()
+
+
+# ---- signals -------------------------------------------------------------------------------------
+
+
+def hang_up(disposition):
+    """For `limits`: what this test was started with must not count."""
+    return lambda: signal.signal(signal.SIGHUP, disposition)
+
+
+@case
+def signals_end_a_start_at_once(ctx):
+    """Here it waits ten seconds for a port; the end is that by the signal itself."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            server = Server(
+                ctx.server,
+                ctx.work / f"data{len(ctx.servers)}",
+                shards=SHARDS,
+                environment={"IGGY_TCP_ADDRESS": address},
+                limits=hang_up(signal.SIG_DFL),
+            )
+            ctx.servers.append(server)
+            server.spawn()
+            time.sleep(2)
+            server.check_alive()
+            began = time.monotonic()
+            server.process.send_signal(number)
+            status = server.process.wait(30)
+            took = time.monotonic() - began
+            expect(status == -number, f"{number.name}: status {status}")
+            expect(took < 3, f"{number.name} took {took:.1f} s")
+            report = server.sanitizer_report()
+            expect(report is None, f"{number.name}: {report}")
+
+
+@case
+def a_second_signal_ends_a_stop(ctx):
+    """One line, status 1, and nothing acknowledged is lost."""
+    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=SHARDS)
+    ctx.servers.append(server)
+    server.start()
+    batch = build_batch([b"x" * 1000] * 10, ORIGIN)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.address).login()) for _ in range(10)]
+        stream = clients[0].create_stream("s")
+        topic = clients[0].create_topic(stream, "t", 10, durability="persisted")
+        for partition in range(10):
+            clients[partition].send(stream, topic, partition, batch)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        status = server.process.wait(30)
+        took = time.monotonic() - began
+    expect(status == 1, f"status {status}: {server.log_tail(5)}")
+    expect(took < 3, f"it took {took:.1f} s")
+    expect("one more signal" in server.log_tail(), f"it does not say why: {server.log_tail(5)}")
+    server.start()
+    with Client(server.address).login() as client:
+        for partition in range(10):
+            got = client.poll(stream, topic, partition, 0, 10)
+            expect(len(got.messages) == 10, f"partition {partition} has {len(got.messages)} messages")
+    server.stop()
+
+
+@case
+def a_hang_up_is_a_stop(ctx):
+    """The terminal closes: flushed as by SIGTERM. Under nohup it goes on."""
+    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=SHARDS, limits=hang_up(signal.SIG_DFL))
+    ctx.servers.append(server)
+    server.start()
+    server.process.send_signal(signal.SIGHUP)
+    status = server.process.wait(30)
+    expect(status == 0, f"status {status}: {server.log_tail(5)}")
+    server.limits = hang_up(signal.SIG_IGN)
+    server.start()
+    server.process.send_signal(signal.SIGHUP)
+    time.sleep(1)
+    server.check_alive()
+    with Client(server.address).login() as client:
+        client.ping()
     server.stop()
 
 
