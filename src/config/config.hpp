@@ -278,8 +278,8 @@ struct ClusterConfig {
 
 /// Set by environment variables of their own, not by a key of the file.
 struct RuntimeConfig {
-    std::uint64_t ring_capacity =
-        4096;  ///< IGGY_SHARD_RUNTIME_CAPACITY, submission entries a shard
+    /// IGGY_SHARD_RUNTIME_CAPACITY, submission entries a shard: 1..=32768, what the kernel takes
+    std::uint64_t ring_capacity = 4096;
     std::uint64_t event_interval = 128;  ///< IGGY_SHARD_EVENT_INTERVAL, tasks polled a loop turn
     bool operator==(const RuntimeConfig&) const = default;
 };

@@ -555,6 +555,17 @@ TEST(ConfigEnvironment, RuntimeKnobsFallBack) {
     ASSERT_TRUE(loaded);
     EXPECT_EQ(loaded->config.runtime.ring_capacity, 512U);
     EXPECT_EQ(loaded->config.runtime.event_interval, 64U);
+    loaded = load("", {{"IGGY_SHARD_RUNTIME_CAPACITY", "32768"},
+                       {"IGGY_SHARD_EVENT_INTERVAL", "4294967295"}});
+    ASSERT_TRUE(loaded);
+    EXPECT_EQ(loaded->config.runtime.ring_capacity, 32'768U);
+    EXPECT_EQ(loaded->config.runtime.event_interval, 4'294'967'295U);
+    EXPECT_THAT(loaded->warnings, IsEmpty());
+    // More than the kernel takes is no reason to refuse a start, like every bad value of these two.
+    loaded = load("", {{"IGGY_SHARD_RUNTIME_CAPACITY", "32769"}});
+    ASSERT_TRUE(loaded);
+    EXPECT_EQ(loaded->config.runtime, RuntimeConfig{});
+    EXPECT_THAT(loaded->warnings, ElementsAre(HasSubstr("must be in 1..=32768; 4096 is used")));
     loaded = load("", {{"IGGY_SHARD_RUNTIME_CAPACITY", "x"}, {"IGGY_SHARD_EVENT_INTERVAL", "0"}});
     ASSERT_TRUE(loaded);
     EXPECT_EQ(loaded->config.runtime, RuntimeConfig{});

@@ -9,6 +9,8 @@
 
 #include <linux/io_uring.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +26,17 @@ struct RingOptions {
     bool shared_by_threads = false;  ///< the caller serialises by a lock: no SINGLE_ISSUER
     bool index_array = false;        ///< as on kernels before 6.6, which always have one
 };
+
+/// The kernel takes no more submission entries, and twice as many completions.
+inline constexpr std::uint32_t kSqEntriesMax = 32'768;
+
+/// A ring that queues `sq_entries` (1..=kSqEntriesMax). The kernel rounds them up to a power of two
+/// and refuses a completion ring that is smaller.
+[[nodiscard]] constexpr RingOptions ring_options(std::uint32_t sq_entries) noexcept {
+    RingOptions options{.sq_entries = sq_entries};
+    options.cq_entries = std::max(options.cq_entries, 2 * std::bit_ceil(sq_entries));
+    return options;
+}
 
 class Ring {
  public:

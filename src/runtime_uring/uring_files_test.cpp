@@ -145,6 +145,20 @@ TEST_P(UringQueues, FullQueuesLoseNothing) {
     ::close(fd);
 }
 
+// The kernel refuses a completion ring that is smaller than the submission ring.
+TEST(UringRing, ALargeSubmissionRingHasALargerCompletionRing) {
+    EXPECT_EQ(ring_options(1).cq_entries, 4096U);
+    EXPECT_EQ(ring_options(2048).cq_entries, 4096U);
+    EXPECT_EQ(ring_options(4097).cq_entries, 16'384U);
+    EXPECT_EQ(ring_options(kSqEntriesMax).cq_entries, 65'536U);
+    for (const std::uint32_t entries : {1U, 4096U, 4097U, 8192U}) {
+        Ring ring;
+        const Status opened = ring.open(ring_options(entries));
+        ASSERT_TRUE(opened.has_value()) << entries << ": " << to_string(opened.error());
+        EXPECT_GE(ring.sq_entries(), entries);
+    }
+}
+
 TEST(UringFiles, ErrorsAreResults) {
     UringGroup group(1);
     TestShard shard(group);

@@ -187,7 +187,8 @@ bool Node::open_rings() {
     }
     Result<std::unique_ptr<runtime_uring::UringBackend>> io = runtime_uring::UringBackend::create(
         *rings_, ShardIndex{0},
-        {.ring = {.sq_entries = static_cast<std::uint32_t>(config_.runtime.ring_capacity)}});
+        {.ring = runtime_uring::ring_options(
+             static_cast<std::uint32_t>(config_.runtime.ring_capacity))});
     if (!io.has_value()) {
         return refuse(runtime_uring::explain_setup_failure(io.error().os_errno));
     }
@@ -382,9 +383,10 @@ void Node::run_shard(ShardIndex index) {
             config_.system.sharding.pin_cores ? std::optional(cpus_[index.value()]) : std::nullopt;
         const Status entered = runtime_uring::enter_shard_thread(index, cpu);
         Result<std::unique_ptr<runtime_uring::UringBackend>> io =
-            runtime_uring::UringBackend::create(*rings_, index,
-                                                {.ring = {.sq_entries = static_cast<std::uint32_t>(
-                                                              config_.runtime.ring_capacity)}});
+            runtime_uring::UringBackend::create(
+                *rings_, index,
+                {.ring = runtime_uring::ring_options(
+                     static_cast<std::uint32_t>(config_.runtime.ring_capacity))});
         if (!entered.has_value() || !io.has_value()) {
             static_cast<void>(
                 refuse(io.has_value() ? "cannot pin a shard: " + to_string(entered.error())

@@ -139,6 +139,14 @@ def io_uring_denied(ctx):
         expect(not missing, f"{name}: {missing} not in: {lines[0]}")
 
 
+@case
+def ring_above_the_default_size(ctx):
+    """A larger submission ring than the default starts, on every shard."""
+    with running(ctx, environment={"IGGY_SHARD_RUNTIME_CAPACITY": "8192"}) as server:
+        for _ in range(SHARDS):  # connections go round-robin to the shards
+            Client(server.address).login().close()
+
+
 # ---- metrics -------------------------------------------------------------------------------------
 
 

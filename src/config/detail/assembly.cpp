@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <format>
+#include <limits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "IGGY_";
 constexpr std::size_t kElementIndexMax = 255;
+constexpr std::uint32_t kRingCapacityMax = 32'768;  // IORING_MAX_ENTRIES of the kernel
+constexpr std::uint32_t kEventIntervalMax = std::numeric_limits<std::uint32_t>::max();
 
 /// Read elsewhere, or here for themselves: never a key of the file.
 constexpr auto kOutsideSchema = std::to_array<std::string_view>(
@@ -185,9 +188,9 @@ Assembly::Outcome Assembly::apply_environment(const Environment& environment) {
 Assembly::Outcome Assembly::apply_variable(const std::string& name, const std::string& value,
                                            Arrays& arrays) {
     if (name == "IGGY_SHARD_RUNTIME_CAPACITY") {
-        read_runtime_variable(name, value, config_.runtime.ring_capacity);
+        read_runtime_variable(name, value, kRingCapacityMax, config_.runtime.ring_capacity);
     } else if (name == "IGGY_SHARD_EVENT_INTERVAL") {
-        read_runtime_variable(name, value, config_.runtime.event_interval);
+        read_runtime_variable(name, value, kEventIntervalMax, config_.runtime.event_interval);
     }
     if (std::ranges::find(kOutsideSchema, name) != kOutsideSchema.end()) {
         return {};
@@ -264,13 +267,13 @@ bool Assembly::collect_element(const std::string& name, const std::string& value
 }
 
 void Assembly::read_runtime_variable(std::string_view name, std::string_view value,
-                                     std::uint64_t& field) {
+                                     std::uint32_t max, std::uint64_t& field) {
     std::uint32_t number = 0;
     const std::string_view text = model::trimmed(value);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number == 0) {
-        warnings_.push_back(std::format("config: {} = {}: must be in 1..=4294967295; {} is used",
-                                        name, quoted(value), field));
+    if (error != std::errc{} || end != text.data() + text.size() || number == 0 || number > max) {
+        warnings_.push_back(std::format("config: {} = {}: must be in 1..={}; {} is used", name,
+                                        quoted(value), max, field));
         return;
     }
     field = number;

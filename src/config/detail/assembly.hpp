@@ -37,7 +37,8 @@ class Assembly {
                                          Arrays& arrays);
     [[nodiscard]] bool collect_element(const std::string& name, const std::string& value,
                                        Arrays& arrays);
-    void read_runtime_variable(std::string_view name, std::string_view value, std::uint64_t& field);
+    void read_runtime_variable(std::string_view name, std::string_view value, std::uint32_t max,
+                               std::uint64_t& field);
     void warn_unknown(std::string_view what, std::string_view name, std::string_view origin,
                       const std::vector<std::string>& candidates);
 
