@@ -71,7 +71,7 @@ struct SystemConfig {
         bool operator==(const Encryption&) const = default;
     };
     struct MemoryPool {
-        bool enabled = false;
+        bool enabled = false;  ///< false has no effect: the pool is always there
         std::uint64_t size = 0;
         std::uint64_t bucket_capacity = 0;
         bool operator==(const MemoryPool&) const = default;

@@ -335,6 +335,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"system.memory_pool.size = \"511 MiB\"", "must be at least 512 MiB"},
         Refusal{"system.memory_pool.size = 536870913", "must be a multiple of 4096"},
         Refusal{"system.memory_pool.size = \"2 TiB\"", "1 TiB"},
+        Refusal{"system.memory_pool = { enabled = false, size = 0 }", "must be at least 512 MiB"},
+        Refusal{"system.memory_pool = { enabled = false, size = 536870913 }",
+                "must be a multiple of 4096"},
+        Refusal{"system.memory_pool = { enabled = false, bucket_capacity = 1 }", "in 128..="},
+        Refusal{"system.memory_pool = { enabled = false, bucket_capacity = 129 }",
+                "must be a power of two"},
         Refusal{"system.memory_pool.bucket_capacity = 64", "must be in 128..="},
         Refusal{"system.memory_pool.bucket_capacity = 129", "must be a power of two"},
         Refusal{"system.sharding.inbox_capacity = 0", "must be in 1..=1048576"},
@@ -446,7 +452,6 @@ TEST(ConfigRulesThatDoNotApply, LetTheValuePass) {
          {"data_maintenance.messages = { cleaner_enabled = false, interval = \"0\" }",
           "heartbeat = { enabled = false, interval = \"0\" }",
           "personal_access_token.cleaner = { enabled = false, interval = \"0\" }",
-          "system.memory_pool = { enabled = false, size = 1, bucket_capacity = 1 }",
           "http = { enabled = false, jwt.algorithm = \"RS256\", address = \"x\" }",
           "quic = { enabled = false, address = \"\", certificate.self_signed = false }",
           "system.logging.max_total_size = 0", "cluster.heartbeat_timeout = \"1s\"",
@@ -454,6 +459,14 @@ TEST(ConfigRulesThatDoNotApply, LetTheValuePass) {
           "tcp.address = \"[::1]:0\"", "message_bus.max_message_size = 257"}) {
         EXPECT_EQ(fault_of(toml), "no fault") << toml;
     }
+}
+
+TEST(ConfigWarnings, ThePoolCannotBeSwitchedOff) {
+    const auto loaded = load("system.memory_pool.enabled = false");
+    ASSERT_TRUE(loaded) << loaded.error().one_line;
+    EXPECT_FALSE(loaded->config.system.memory_pool.enabled);
+    EXPECT_THAT(loaded->warnings,
+                ElementsAre(HasSubstr("system.memory_pool.enabled = false has no effect")));
 }
 
 TEST(ConfigEnvironment, OverridesTheFileByTheTypeOfTheProperty) {

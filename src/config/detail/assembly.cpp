@@ -302,6 +302,11 @@ std::expected<Loaded, ConfigFault> Assembly::finish() && {
         return fault(violation->key, value, violation->requirement,
                      origin == origins_.end() ? "the defaults" : origin->second);
     }
+    if (!config_.system.memory_pool.enabled) {
+        warnings_.emplace_back(
+            "config: system.memory_pool.enabled = false has no effect: the memory of message "
+            "buffers is always bounded");
+    }
     for (std::string& warning : warnings_) {
         warning = one_line(warning);
     }

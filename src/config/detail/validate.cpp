@@ -128,10 +128,10 @@ std::optional<Violation> check_system(const Config& config) {
     if (system.recovery_recreate_missing_state) {
         return broken("system.recovery.recreate_missing_state", "not supported, must be false");
     }
-    if (system.memory_pool.enabled && system.memory_pool.size % 4096 != 0) {
+    if (system.memory_pool.size % 4096 != 0) {
         return broken("system.memory_pool.size", "must be a multiple of 4096 bytes");
     }
-    if (system.memory_pool.enabled && !std::has_single_bit(system.memory_pool.bucket_capacity)) {
+    if (!std::has_single_bit(system.memory_pool.bucket_capacity)) {
         return broken("system.memory_pool.bucket_capacity", "must be a power of two");
     }
     const SystemConfig::Sharding& sharding = system.sharding;
