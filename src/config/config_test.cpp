@@ -373,7 +373,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"partition.transfer_artifact_bytes_max = \"1087 MiB\"", "1088 MiB"},
         Refusal{"partition.consumer_offsets_max = 0", "must be in 1..="},
         Refusal{"message_bus.max_batch = 513", "must be in 1..=512"},
-        Refusal{"message_bus.max_message_size = 256", "at least 257 B"},
+        Refusal{"message_bus.max_message_size = 257", "at least 64 KiB"},
+        Refusal{"message_bus.max_message_size = 65535", "at least 64 KiB"},
         Refusal{"message_bus.max_message_size = \"257 MiB\"", "at most 256 MiB"},
         Refusal{"message_bus.peer_queue_capacity = 128",
                 "must be more than cluster.repair_chunk_max"},
@@ -456,7 +457,7 @@ TEST(ConfigRulesThatDoNotApply, LetTheValuePass) {
           "quic = { enabled = false, address = \"\", certificate.self_signed = false }",
           "system.logging.max_total_size = 0", "cluster.heartbeat_timeout = \"1s\"",
           "cluster.superblock_wedged_fatal_timeout = \"0\"", "quic.keep_alive_interval = 0",
-          "tcp.address = \"[::1]:0\"", "message_bus.max_message_size = 257"}) {
+          "tcp.address = \"[::1]:0\"", "message_bus.max_message_size = 65536"}) {
         EXPECT_EQ(fault_of(toml), "no fault") << toml;
     }
 }

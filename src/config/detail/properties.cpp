@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kU32Max = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kVarIntMax = (1ULL << 62) - 1;
 constexpr std::uint64_t kMessageSizeMax = 256 * kMiB;
+// A login fits, and the answer to a poll has room for messages.
+constexpr std::uint64_t kFrameSizeMin = 64 * kKiB;
 constexpr std::uint64_t kPoolMin = 512 * kMiB;
 constexpr std::uint64_t kPoolMax = 1024 * 1024 * kMiB;  // what the pool reserves addresses for
 constexpr Bounds kNonzero{.min = 1};
@@ -183,7 +185,7 @@ constexpr auto kProperties = std::to_array<Property>({
 {"partition.consumer_offsets_max", kN, "65536", "Stored offsets of one partition, of consumers and of groups each.", FIELD(partition.consumer_offsets_max), {1, 1'048'576}},
 
 {"message_bus.max_batch", kN, "256", "Frames in one write.", FIELD(message_bus.max_batch), {1, 512}},
-{"message_bus.max_message_size", kZ, "64 MiB", "Largest frame.", FIELD(message_bus.max_message_size), {257, kMessageSizeMax}},
+{"message_bus.max_message_size", kZ, "64 MiB", "Largest frame.", FIELD(message_bus.max_message_size), {kFrameSizeMin, kMessageSizeMax}},
 {"message_bus.peer_queue_capacity", kN, "256", "Frames that wait for a node; more than cluster.repair_chunk_max.", FIELD(message_bus.peer_queue_capacity), {1, kU32Max}},
 {"message_bus.reconnect_period", kD, "5s", "Time between attempts to reach a node.", FIELD(message_bus.reconnect_period_ns), kNonzero},
 {"message_bus.close_peer_timeout", kD, "2s", "How long a node connection may take to close.", FIELD(message_bus.close_peer_timeout_ns), kNonzero},
