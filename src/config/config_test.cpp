@@ -790,14 +790,35 @@ TEST(CPUAllocationResolve, MindsMaskQuotaAndNodes) {
     EXPECT_THAT(*resolve_cpus(AllCPUs{}, topology), ElementsAre(2));
     EXPECT_THAT(*resolve_cpus(NUMAAuto{}, topology), ElementsAre(2));
     topology = four_threads_on_two_cores();
-    topology.locations[1].node = 1;
-    EXPECT_THAT(resolve_cpus(NUMAAuto{}, topology).error(), HasSubstr("2 NUMA nodes"));
     topology.allowed_cpus = {0, 2};
     EXPECT_THAT(*resolve_cpus(NUMAAuto{}, topology), ElementsAre(0));
     topology.allowed_cpus = {};
     EXPECT_FALSE(resolve_cpus(AllCPUs{}, topology));
     EXPECT_THAT(*resolve_cpus(NUMAAuto{}, {.allowed_cpus = {5, 6}, .available_parallelism = 2}),
                 ElementsAre(5, 6));
+}
+
+TEST(CPUAllocationResolve, TwoNodesGiveOneShardACoreAndAWarning) {
+    CPUTopology topology = four_threads_on_two_cores();
+    topology.locations[1].node = 1;  // CPUs 1 and 3 are the core of a second socket
+    topology.locations[3].node = 1;
+    auto cpus = resolve_cpus(NUMAAuto{}, topology);
+    ASSERT_TRUE(cpus.has_value()) << cpus.error();
+    EXPECT_THAT(*cpus, ElementsAre(0, 1));
+    const auto warning = numa_warning(NUMAAuto{}, *cpus, topology);
+    ASSERT_TRUE(warning.has_value());
+    EXPECT_THAT(*warning, HasSubstr("2 shards are spread over 2 NUMA nodes"));
+    EXPECT_EQ(warning->find('\n'), std::string::npos);
+    EXPECT_FALSE(numa_warning(AllCPUs{}, {0, 1, 2, 3}, topology).has_value());
+    EXPECT_FALSE(numa_warning(CPUCount{2}, {0, 1}, topology).has_value());
+    // A mask or a quota that leaves one node leaves nothing to say.
+    topology.allowed_cpus = {1, 3};
+    cpus = resolve_cpus(NUMAAuto{}, topology);
+    ASSERT_TRUE(cpus.has_value()) << cpus.error();
+    EXPECT_THAT(*cpus, ElementsAre(1));
+    EXPECT_FALSE(numa_warning(NUMAAuto{}, *cpus, topology).has_value());
+    topology = {.allowed_cpus = {5, 6}, .available_parallelism = 2};
+    EXPECT_FALSE(numa_warning(NUMAAuto{}, {5, 6}, topology).has_value());
 }
 
 TEST(CPUTopologyOfThisMachine, GivesAtLeastOneShard) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <format>
-#include <map>
 #include <set>
 
 namespace galgo::config {
@@ -20,27 +19,20 @@ std::vector<int> first(std::vector<int> cpus, std::size_t count) {
     return cpus;
 }
 
-/// The lowest allowed CPU of each physical core.
-std::expected<std::vector<int>, std::string> one_per_core(const std::vector<int>& allowed,
-                                                          const CPUTopology& topology) {
-    std::map<int, CPULocation> locations;
-    for (const CPULocation& location : topology.locations) {
-        locations.emplace(location.cpu, location);
-    }
+const CPULocation* find_location(const CPUTopology& topology, int cpu) {
+    const auto found = std::ranges::find(topology.locations, cpu, &CPULocation::cpu);
+    return found == topology.locations.end() ? nullptr : &*found;
+}
+
+/// The lowest allowed CPU of each physical core, of all NUMA nodes.
+std::vector<int> one_per_core(const std::vector<int>& allowed, const CPUTopology& topology) {
     std::set<std::uint32_t> cores;
-    std::set<std::uint32_t> nodes;
     std::vector<int> cpus;
     for (const int cpu : allowed) {
-        const auto location = locations.find(cpu);
-        nodes.insert(location == locations.end() ? 0 : location->second.node);
-        if (location == locations.end() || cores.insert(location->second.core).second) {
+        const CPULocation* location = find_location(topology, cpu);
+        if (location == nullptr || cores.insert(location->core).second) {
             cpus.push_back(cpu);
         }
-    }
-    if (nodes.size() > 1) {
-        return refuse(std::format(
-            R"(numa:auto on {} NUMA nodes is not available in this version, use "all" or a number)",
-            nodes.size()));
     }
     return cpus;
 }
@@ -97,11 +89,27 @@ std::expected<std::vector<int>, std::string> resolve_cpus(const CPUAllocation& a
         }
         return first(allowed, fixed->count);
     }
-    auto cpus = one_per_core(allowed, topology);
-    if (!cpus) {
-        return cpus;
+    return first(one_per_core(allowed, topology), parallelism);
+}
+
+std::optional<std::string> numa_warning(const CPUAllocation& allocation,
+                                        const std::vector<int>& cpus, const CPUTopology& topology) {
+    if (!std::holds_alternative<NUMAAuto>(allocation)) {
+        return std::nullopt;
     }
-    return first(std::move(*cpus), parallelism);
+    std::set<std::uint32_t> nodes;
+    for (const int cpu : cpus) {
+        const CPULocation* location = find_location(topology, cpu);
+        nodes.insert(location == nullptr ? 0 : location->node);
+    }
+    if (nodes.size() < 2) {
+        return std::nullopt;
+    }
+    return std::format(
+        "config: system.sharding.cpu_allocation = \"numa:auto\": the {} shards are spread over {} "
+        "NUMA nodes and their memory is not bound to them; for one node, restrict the CPUs of this "
+        "process (taskset, numactl)",
+        cpus.size(), nodes.size());
 }
 
 }  // namespace galgo::config

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -22,7 +23,7 @@ struct CPUCount {
     std::uint32_t count = 1;
     bool operator==(const CPUCount&) const = default;
 };
-/// One shard a physical core; the default.
+/// One shard a physical core of all NUMA nodes; the default.
 struct NUMAAuto {
     bool operator==(const NUMAAuto&) const = default;
 };
@@ -49,8 +50,14 @@ struct CPUTopology {
 [[nodiscard]] std::string cpu_allocation_literal(const CPUAllocation& allocation);
 
 /// CPU of shard i at index i, ascending; never empty on success. The error is a text for the
-/// operator: more shards than CPUs, several NUMA nodes with numa:auto, an empty mask.
+/// operator: more shards than CPUs, an empty mask.
 [[nodiscard]] std::expected<std::vector<int>, std::string> resolve_cpus(
     const CPUAllocation& allocation, const CPUTopology& topology);
+
+/// What the operator should know when numa:auto gave `cpus` of more than one NUMA node; nothing
+/// otherwise. One line.
+[[nodiscard]] std::optional<std::string> numa_warning(const CPUAllocation& allocation,
+                                                      const std::vector<int>& cpus,
+                                                      const CPUTopology& topology);
 
 }  // namespace galgo::config

@@ -1,5 +1,6 @@
 // galgo-server: command line, environment, configuration; everything else is Node.
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "config/cpu_allocation.hpp"
@@ -45,10 +46,15 @@ int run(int argc, char** argv) {
     if (parsed.options.replica_id.value_or(0) != 0) {
         return refuse("--replica-id: only 0 without a cluster");
     }
-    const std::expected<std::vector<int>, std::string> cpus = config::resolve_cpus(
-        loaded->config.system.sharding.cpu_allocation, config::read_cpu_topology());
+    const config::CPUAllocation& allocation = loaded->config.system.sharding.cpu_allocation;
+    const config::CPUTopology topology = config::read_cpu_topology();
+    const std::expected<std::vector<int>, std::string> cpus =
+        config::resolve_cpus(allocation, topology);
     if (!cpus.has_value()) {
         return refuse("system.sharding.cpu_allocation: " + cpus.error());
+    }
+    if (std::optional<std::string> warning = config::numa_warning(allocation, *cpus, topology)) {
+        loaded->warnings.push_back(*std::move(warning));
     }
     std::string level = loaded->config.system.logging.level;
     if (const auto variable = config::find_variable(environment, "RUST_LOG")) {
