@@ -20,15 +20,6 @@ int refuse(const std::string& why) {
     return 1;
 }
 
-/// Sets what --with-default-root-credentials stands for, where nothing else is set.
-void apply_default_root(config::Environment& environment) {
-    for (const char* name : {"IGGY_ROOT_USERNAME", "IGGY_ROOT_PASSWORD"}) {
-        if (!config::find_variable(environment, name).has_value()) {
-            environment.emplace_back(name, "iggy");
-        }
-    }
-}
-
 int run(int argc, char** argv) {
     Parsed parsed = parse_command_line(argc, argv);
     if (parsed.exit_code.has_value()) {
@@ -37,7 +28,7 @@ int run(int argc, char** argv) {
     config::Environment environment = config::read_environment();
     static_cast<void>(config::merge_dotenv(environment, "."));
     if (parsed.options.with_default_root_credentials) {
-        apply_default_root(environment);
+        apply_default_root_credentials(environment);
     }
     std::expected<config::Loaded, config::ConfigFault> loaded = config::load_config(environment);
     if (!loaded.has_value()) {

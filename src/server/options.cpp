@@ -1,6 +1,8 @@
 #include "server/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
 
 #include "server/version.hpp"
 
@@ -28,6 +30,20 @@ Parsed parse_command_line(int argc, char** argv) {
         parsed.exit_code = app.exit(error);
     }
     return parsed;
+}
+
+void apply_default_root_credentials(config::Environment& environment) {
+    for (const std::string_view name : {"IGGY_ROOT_USERNAME", "IGGY_ROOT_PASSWORD"}) {
+        // The first of a name is the one that is read: a second behind an empty one would not be.
+        const auto known = std::ranges::find(
+            environment, name,
+            [](const auto& variable) -> std::string_view { return variable.first; });
+        if (known == environment.end()) {
+            environment.emplace_back(name, "iggy");
+        } else if (known->second.empty()) {
+            known->second = "iggy";
+        }
+    }
 }
 
 }  // namespace galgo::server

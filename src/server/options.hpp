@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "config/environment.hpp"
+
 namespace galgo::server {
 
 struct Options {
@@ -22,5 +24,9 @@ struct Parsed {
 
 /// Prints help, version and errors itself.
 [[nodiscard]] Parsed parse_command_line(int argc, char** argv);
+
+/// Sets what --with-default-root-credentials stands for, where nothing else is set; an empty
+/// variable is not.
+void apply_default_root_credentials(config::Environment& environment);
 
 }  // namespace galgo::server
