@@ -3,7 +3,8 @@
 //
 // Order: defaults, then the file, then the environment. A value out of bounds, a broken rule, a key
 // that moved elsewhere and a feature of another version refuse; an unknown key or variable only
-// warns, with the nearest known names. Limits: file 256 KiB, 64 elements in an array of tables.
+// warns, with the nearest known names, and one line names the keys that were set and are not yet
+// acted upon. Limits: file 256 KiB, 64 elements in an array of tables.
 #pragma once
 
 #include <expected>

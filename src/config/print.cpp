@@ -165,9 +165,10 @@ std::string print_reference() {
         std::string allowed =
             is_bounded ? detail::bounds_text(property.kind, property.bounds).substr(8) : "";
         const bool has_default = !property.fallback.empty();
-        out += std::format("| `{}` | {} | {} | {} | {} |\n", property.key, type_name(property.kind),
-                           has_default ? std::format("`{}`", property.fallback) : "", allowed,
-                           property.description);
+        out += std::format(
+            "| `{}` | {} | {} | {} | {}{} |\n", property.key, type_name(property.kind),
+            has_default ? std::format("`{}`", property.fallback) : "", allowed,
+            property.description, property.field.is_acted_upon ? "" : " Not yet acted upon.");
     }
     return out;
 }

@@ -14,7 +14,7 @@ namespace galgo::config {
 /// the addresses that were really bound into `config` first.
 [[nodiscard]] std::string print_config(const Config& config);
 
-/// Markdown reference of every key: type, default, bounds, environment variable, meaning.
+/// Markdown reference of every key: type, default, bounds, meaning, whether it is acted upon.
 [[nodiscard]] std::string print_reference();
 
 /// Exact: "4 GiB", "500 MB", "1.2 KB", "0 B"; the shorter of binary and decimal.

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <format>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "IGGY_";
 constexpr std::size_t kElementIndexMax = 255;
+constexpr std::size_t kNamedKeysBytesMax = 600;     // a line of the log has 1024
 constexpr std::uint32_t kRingCapacityMax = 32'768;  // IORING_MAX_ENTRIES of the kernel
 constexpr std::uint32_t kEventIntervalMax = std::numeric_limits<std::uint32_t>::max();
 
@@ -80,6 +82,15 @@ std::optional<std::size_t> take_index(std::string_view& tail) {
     }
     tail.remove_prefix(static_cast<std::size_t>(end - tail.data()) + 1);
     return index;
+}
+
+bool holds_same(const FieldRef& left, const FieldRef& right) {
+    return std::visit(
+        [&right](const auto* value) {
+            const auto* other = std::get_if<std::remove_cvref_t<decltype(*value)>*>(&right);
+            return other != nullptr && *value == **other;
+        },
+        left);
 }
 
 Node array_node(std::map<std::size_t, Node>& elements) {
@@ -290,6 +301,31 @@ void Assembly::warn_unknown(std::string_view what, std::string_view name, std::s
     warnings_.push_back(line + (names.empty() ? "" : "?"));
 }
 
+/// One line for all keys that somebody set to something else than the default, and that change
+/// nothing in this version: a setting must not be lost in silence.
+void Assembly::warn_not_acted_upon() {
+    Assembly defaults;
+    std::string keys;
+    std::size_t unnamed = 0;
+    for (const Property& property : properties()) {
+        if (property.field.is_acted_upon || !origins_.contains(property.key) ||
+            holds_same(property.field(config_), property.field(defaults.config_))) {
+            continue;
+        }
+        if (keys.size() + property.key.size() > kNamedKeysBytesMax) {
+            ++unnamed;
+            continue;
+        }
+        keys += std::format("{}{}", keys.empty() ? "" : ", ", property.key);
+    }
+    if (unnamed != 0) {
+        keys += std::format(" and {} more", unnamed);
+    }
+    if (!keys.empty()) {
+        warnings_.push_back("config: not yet acted upon in this version: " + keys);
+    }
+}
+
 std::expected<Loaded, ConfigFault> Assembly::finish() && {
     if (const std::optional<Violation> violation = validate(config_)) {
         std::string value = violation->value;
@@ -307,6 +343,7 @@ std::expected<Loaded, ConfigFault> Assembly::finish() && {
             "config: system.memory_pool.enabled = false has no effect: the memory of message "
             "buffers is always bounded");
     }
+    warn_not_acted_upon();
     for (std::string& warning : warnings_) {
         warning = one_line(warning);
     }

@@ -41,6 +41,7 @@ class Assembly {
                                std::uint64_t& field);
     void warn_unknown(std::string_view what, std::string_view name, std::string_view origin,
                       const std::vector<std::string>& candidates);
+    void warn_not_acted_upon();
 
     Config config_;
     std::map<std::string_view, std::string> origins_;  ///< by key; absent = default

@@ -21,7 +21,10 @@ constexpr Bounds kNonzero{.min = 1};
 
 using C = const Config&;
 
-#define FIELD(path) [](Config& config) -> FieldRef { return &config.path; }
+#define FIELD(path) Field{[](Config& config) -> FieldRef { return &config.path; }}
+// The same, for what is not yet acted upon. Not for what belongs to a switch that this version
+// refuses or warns of by itself (TLS, encryption, cluster, telemetry, QUIC, WebSocket).
+#define NOT_YET(path) Field{[](Config& config) -> FieldRef { return &config.path; }, false}
 #define WHEN(path) [](C config) -> bool { return config.path; }
 
 constexpr auto kB = Kind::kBool;
@@ -38,20 +41,20 @@ constexpr std::string_view kKey = "core/certs/iggy_key.pem";
 
 // clang-format off
 constexpr auto kProperties = std::to_array<Property>({
-{"consumer_group.rebalancing_timeout", kD, "30s", "How long a member may keep a partition it was asked to give up.", FIELD(consumer_group.rebalancing_timeout_ns), kNonzero},
+{"consumer_group.rebalancing_timeout", kD, "30s", "How long a member may keep a partition it was asked to give up.", NOT_YET(consumer_group.rebalancing_timeout_ns), kNonzero},
 
-{"data_maintenance.messages.cleaner_enabled", kB, "true", "Remove segments past their expiry or size limit.", FIELD(data_maintenance.messages.cleaner_enabled)},
-{"data_maintenance.messages.interval", kD, "1m", "Time between two passes of the segment cleaner.", FIELD(data_maintenance.messages.interval_ns), kNonzero, WHEN(data_maintenance.messages.cleaner_enabled)},
+{"data_maintenance.messages.cleaner_enabled", kB, "true", "Remove segments past their expiry or size limit.", NOT_YET(data_maintenance.messages.cleaner_enabled)},
+{"data_maintenance.messages.interval", kD, "1m", "Time between two passes of the segment cleaner.", NOT_YET(data_maintenance.messages.interval_ns), kNonzero, WHEN(data_maintenance.messages.cleaner_enabled)},
 
-{"personal_access_token.max_tokens_per_user", kN, "100", "Personal access tokens that one user may hold.", FIELD(personal_access_token.max_tokens_per_user), {1, kU32Max}},
-{"personal_access_token.cleaner.enabled", kB, "true", "Remove expired tokens.", FIELD(personal_access_token.cleaner.enabled)},
-{"personal_access_token.cleaner.interval", kD, "1m", "Time between two passes of the token cleaner.", FIELD(personal_access_token.cleaner.interval_ns), kNonzero, WHEN(personal_access_token.cleaner.enabled)},
+{"personal_access_token.max_tokens_per_user", kN, "100", "Personal access tokens that one user may hold.", NOT_YET(personal_access_token.max_tokens_per_user), {1, kU32Max}},
+{"personal_access_token.cleaner.enabled", kB, "true", "Remove expired tokens.", NOT_YET(personal_access_token.cleaner.enabled)},
+{"personal_access_token.cleaner.interval", kD, "1m", "Time between two passes of the token cleaner.", NOT_YET(personal_access_token.cleaner.interval_ns), kNonzero, WHEN(personal_access_token.cleaner.enabled)},
 
-{"heartbeat.enabled", kB, "true", "Close connections that fall silent.", FIELD(heartbeat.enabled)},
-{"heartbeat.interval", kD, "30s", "Expected time between two heartbeats of a client.", FIELD(heartbeat.interval_ns), kNonzero, WHEN(heartbeat.enabled)},
+{"heartbeat.enabled", kB, "true", "Close connections that fall silent.", NOT_YET(heartbeat.enabled)},
+{"heartbeat.interval", kD, "30s", "Expected time between two heartbeats of a client.", NOT_YET(heartbeat.interval_ns), kNonzero, WHEN(heartbeat.enabled)},
 
 {"system.path", kS, "local_data", "Data directory, relative to the working directory.", FIELD(system.path)},
-{"system.runtime.path", kS, "runtime", "Below the data directory; emptied at each start.", FIELD(system.runtime_path)},
+{"system.runtime.path", kS, "runtime", "Below the data directory; current_config.toml is written there.", FIELD(system.runtime_path)},
 {"system.logging.path", kS, "logs", "Below the data directory.", FIELD(system.logging.path)},
 {"system.logging.level", kS, "info", "Level, or levels by module: info,net=debug. RUST_LOG wins.", FIELD(system.logging.level)},
 {"system.logging.file_enabled", kB, "true", "Write the log to a file too.", FIELD(system.logging.file_enabled)},
@@ -61,9 +64,9 @@ constexpr auto kProperties = std::to_array<Property>({
 {"system.logging.retention", kD, "7days", "Age at which a rotated file is removed.", FIELD(system.logging.retention_ns), {.min = kSecond}},
 {"system.encryption.enabled", kB, "false", "Encrypt payloads at rest; not available in this version.", FIELD(system.encryption.enabled)},
 {"system.encryption.key", kX, "", "Base64 of 32 bytes.", FIELD(system.encryption.key)},
-{"system.stream.path", kS, "streams", "Below the data directory.", FIELD(system.stream_path)},
-{"system.topic.path", kS, "topics", "Below a stream's directory.", FIELD(system.topic_path)},
-{"system.partition.path", kS, "partitions", "Below a topic's directory.", FIELD(system.partition_path)},
+{"system.stream.path", kS, "streams", "Below the data directory.", NOT_YET(system.stream_path)},
+{"system.topic.path", kS, "topics", "Below a stream's directory.", NOT_YET(system.topic_path)},
+{"system.partition.path", kS, "partitions", "Below a topic's directory.", NOT_YET(system.partition_path)},
 {"system.partition.validate_checksum", kB, "true", "Check the hash of each batch that is read from disk.", FIELD(system.partition_validate_checksum)},
 {"system.segment.archive_expired", kB, "false", "Must stay false.", FIELD(system.segment_archive_expired)},
 {"system.recovery.recreate_missing_state", kB, "false", "Must stay false.", FIELD(system.recovery_recreate_missing_state)},
@@ -73,14 +76,14 @@ constexpr auto kProperties = std::to_array<Property>({
 {"system.sharding.cpu_allocation", Kind::kCPUAllocation, "numa:auto", "Shards: all, a count, or numa:auto for one a physical core.", FIELD(system.sharding.cpu_allocation)},
 {"system.sharding.pin_cores", kB, "true", "Bind each shard to its CPU.", FIELD(system.sharding.pin_cores)},
 {"system.sharding.inbox_capacity", kN, "1024", "Requests that wait for a shard.", FIELD(system.sharding.inbox_capacity), {1, 1'048'576}},
-{"system.sharding.reply_inbox_capacity", kN, "1024", "Replies that wait for a shard.", FIELD(system.sharding.reply_inbox_capacity), {1, 1'048'576}},
-{"system.sharding.shutdown_drain_timeout", kD, "10s", "How long a stop waits for requests in flight.", FIELD(system.sharding.shutdown_drain_timeout_ns), {1, 600 * kSecond}},
-{"system.sharding.shutdown_poll_interval", kD, "50ms", "How often a shard looks for the order to stop.", FIELD(system.sharding.shutdown_poll_interval_ns), {1, 5 * kSecond}},
-{"system.sharding.shutdown_join_timeout", kD, "30s", "How long the main thread waits for the shards.", FIELD(system.sharding.shutdown_join_timeout_ns), {.max = 900 * kSecond}},
-{"system.sharding.reconcile_periodic_interval", kD, "1s", "Time between two passes that compare partitions with metadata.", FIELD(system.sharding.reconcile_periodic_interval_ns), {1, 30 * kSecond}},
+{"system.sharding.reply_inbox_capacity", kN, "1024", "Replies that wait for a shard.", NOT_YET(system.sharding.reply_inbox_capacity), {1, 1'048'576}},
+{"system.sharding.shutdown_drain_timeout", kD, "10s", "How long a stop waits for requests in flight.", NOT_YET(system.sharding.shutdown_drain_timeout_ns), {1, 600 * kSecond}},
+{"system.sharding.shutdown_poll_interval", kD, "50ms", "How often a shard looks for the order to stop.", NOT_YET(system.sharding.shutdown_poll_interval_ns), {1, 5 * kSecond}},
+{"system.sharding.shutdown_join_timeout", kD, "30s", "How long the main thread waits for the shards.", NOT_YET(system.sharding.shutdown_join_timeout_ns), {.max = 900 * kSecond}},
+{"system.sharding.reconcile_periodic_interval", kD, "1s", "Time between two passes that compare partitions with metadata.", NOT_YET(system.sharding.reconcile_periodic_interval_ns), {1, 30 * kSecond}},
 {"system.sharding.busy_poll", kD, "30us", "How long an idle shard looks for work before it sleeps; off = at once.", FIELD(system.sharding.busy_poll_ns), {.max = kSecond}},
 
-{"quic.enabled", kB, "true", "Listen for QUIC.", FIELD(quic.enabled)},
+{"quic.enabled", kB, "true", "Listen for QUIC; not available in this version.", FIELD(quic.enabled)},
 {"quic.address", kS, "127.0.0.1:8080", "IP address and port; port 0 picks one.", FIELD(quic.address)},
 {"quic.max_concurrent_bidi_streams", kN, "1", "Streams that a client may hold open.", FIELD(quic.max_concurrent_bidi_streams), {1, kU32Max}},
 {"quic.initial_mtu", kZ, "1200 B", "Datagram size before path discovery.", FIELD(quic.initial_mtu), {1200, 65'535}},
@@ -100,10 +103,10 @@ constexpr auto kProperties = std::to_array<Property>({
 {"tcp.tls.cert_file", kS, kCert, "Certificate, PEM.", FIELD(tcp.tls.cert_file)},
 {"tcp.tls.key_file", kS, kKey, "Private key, PEM.", FIELD(tcp.tls.key_file)},
 
-{"http.enabled", kB, "true", "Serve the REST API.", FIELD(http.enabled)},
+{"http.enabled", kB, "true", "Serve ping, health and metrics; the REST API is not available in this version.", FIELD(http.enabled)},
 {"http.address", kS, "127.0.0.1:3000", "IP address and port.", FIELD(http.address)},
 {"http.max_request_size", kZ, "2 MB", "Largest request body.", FIELD(http.max_request_size), {1, kMessageSizeMax}},
-{"http.web_ui", kB, "false", "Serve the web interface below /ui.", FIELD(http.web_ui)},
+{"http.web_ui", kB, "false", "Serve the web interface below /ui.", NOT_YET(http.web_ui)},
 {"http.cors.enabled", kB, "true", "Answer cross-origin requests.", FIELD(http.cors.enabled)},
 {"http.cors.allowed_methods", kL, "[GET, POST, PUT, DELETE]", "Methods.", FIELD(http.cors.allowed_methods)},
 {"http.cors.allowed_origins", kL, "[*]", "Origins; * stands alone.", FIELD(http.cors.allowed_origins)},
@@ -111,25 +114,25 @@ constexpr auto kProperties = std::to_array<Property>({
 {"http.cors.exposed_headers", kL, "[iggy-view]", "Response headers that scripts may read.", FIELD(http.cors.exposed_headers)},
 {"http.cors.allow_credentials", kB, "false", "Allow cookies and authorization; then no list may hold *.", FIELD(http.cors.allow_credentials)},
 {"http.cors.allow_private_network", kB, "false", "Allow requests from public pages.", FIELD(http.cors.allow_private_network)},
-{"http.jwt.algorithm", kS, "HS256", "HS256, HS384 or HS512.", FIELD(http.jwt.algorithm)},
-{"http.jwt.issuer", kS, "iggy.apache.org", "Issuer of our tokens.", FIELD(http.jwt.issuer)},
-{"http.jwt.audience", kS, "iggy.apache.org", "Audience of our tokens.", FIELD(http.jwt.audience)},
-{"http.jwt.valid_issuers", kL, "[iggy.apache.org]", "Issuers accepted.", FIELD(http.jwt.valid_issuers)},
-{"http.jwt.valid_audiences", kL, "[iggy.apache.org]", "Audiences accepted.", FIELD(http.jwt.valid_audiences)},
-{"http.jwt.access_token_expiry", Kind::kExpiry, "1h", "Life of a token, or never_expire.", FIELD(http.jwt.access_token_expiry)},
-{"http.jwt.clock_skew", kD, "5s", "Tolerance between clocks.", FIELD(http.jwt.clock_skew_ns)},
-{"http.jwt.not_before", kD, "0s", "Delay before a token is valid.", FIELD(http.jwt.not_before_ns)},
-{"http.jwt.encoding_secret", kX, "", "Key to sign with; empty = random at each start.", FIELD(http.jwt.encoding_secret)},
-{"http.jwt.decoding_secret", kX, "", "Key to verify with; empty = random at each start.", FIELD(http.jwt.decoding_secret)},
-{"http.jwt.use_base64_secret", kB, "false", "The secrets are base64.", FIELD(http.jwt.use_base64_secret)},
-{"http.jwt.trusted_issuers", Kind::kTables, "", "Foreign issuers: issuer, audience, jwks_url, user_id.", FIELD(http.jwt.trusted_issuers)},
+{"http.jwt.algorithm", kS, "HS256", "HS256, HS384 or HS512.", NOT_YET(http.jwt.algorithm)},
+{"http.jwt.issuer", kS, "iggy.apache.org", "Issuer of our tokens.", NOT_YET(http.jwt.issuer)},
+{"http.jwt.audience", kS, "iggy.apache.org", "Audience of our tokens.", NOT_YET(http.jwt.audience)},
+{"http.jwt.valid_issuers", kL, "[iggy.apache.org]", "Issuers accepted.", NOT_YET(http.jwt.valid_issuers)},
+{"http.jwt.valid_audiences", kL, "[iggy.apache.org]", "Audiences accepted.", NOT_YET(http.jwt.valid_audiences)},
+{"http.jwt.access_token_expiry", Kind::kExpiry, "1h", "Life of a token, or never_expire.", NOT_YET(http.jwt.access_token_expiry)},
+{"http.jwt.clock_skew", kD, "5s", "Tolerance between clocks.", NOT_YET(http.jwt.clock_skew_ns)},
+{"http.jwt.not_before", kD, "0s", "Delay before a token is valid.", NOT_YET(http.jwt.not_before_ns)},
+{"http.jwt.encoding_secret", kX, "", "Key to sign with; empty = random at each start.", NOT_YET(http.jwt.encoding_secret)},
+{"http.jwt.decoding_secret", kX, "", "Key to verify with; empty = random at each start.", NOT_YET(http.jwt.decoding_secret)},
+{"http.jwt.use_base64_secret", kB, "false", "The secrets are base64.", NOT_YET(http.jwt.use_base64_secret)},
+{"http.jwt.trusted_issuers", Kind::kTables, "", "Foreign issuers: issuer, audience, jwks_url, user_id.", NOT_YET(http.jwt.trusted_issuers)},
 {"http.metrics.enabled", kB, "true", "Serve metrics to Prometheus.", FIELD(http.metrics_enabled)},
 {"http.metrics.endpoint", kS, "/metrics", "Path of the metrics.", FIELD(http.metrics_endpoint)},
 {"http.tls.enabled", kB, "false", "TLS on this port; not available in this version.", FIELD(http.tls.enabled)},
 {"http.tls.cert_file", kS, kCert, "Certificate, PEM.", FIELD(http.tls.cert_file)},
 {"http.tls.key_file", kS, kKey, "Private key, PEM.", FIELD(http.tls.key_file)},
 
-{"websocket.enabled", kB, "true", "Listen for WebSocket.", FIELD(websocket.enabled)},
+{"websocket.enabled", kB, "true", "Listen for WebSocket; not available in this version.", FIELD(websocket.enabled)},
 {"websocket.address", kS, "127.0.0.1:8092", "IP address and port; port 0 picks one.", FIELD(websocket.address)},
 {"websocket.read_buffer_size", kO, "", "Read buffer; unset = 128 KiB.", FIELD(websocket.read_buffer_size), kNonzero},
 {"websocket.write_buffer_size", kO, "", "Write buffer; unset = 128 KiB.", FIELD(websocket.write_buffer_size), kNonzero},
@@ -170,30 +173,31 @@ constexpr auto kProperties = std::to_array<Property>({
 {"cluster.tls.key_file", kS, "", "Private key, PEM.", FIELD(cluster.tls.key_file)},
 {"cluster.tls.ca_file", kS, "", "Certificate authority, PEM.", FIELD(cluster.tls_ca_file)},
 {"cluster.coordinator.skip_shard_zero_for_replicas", kB, "true", "Keep node connections off shard 0.", FIELD(cluster.skip_shard_zero_for_replicas)},
-{"cluster.coordinator.skip_shard_zero_for_clients", kB, "false", "Keep client connections off shard 0.", FIELD(cluster.skip_shard_zero_for_clients)},
+{"cluster.coordinator.skip_shard_zero_for_clients", kB, "false", "Keep client connections off shard 0.", NOT_YET(cluster.skip_shard_zero_for_clients)},
 {"cluster.nodes", Kind::kTables, "", "The nodes: name, ip, replica_id, ports, advertised addresses.", FIELD(cluster.nodes)},
 
 {"metadata.prepare_queue_depth", kN, "32", "Metadata operations in flight.", FIELD(metadata.prepare_queue_depth), {1, 127}},
-{"metadata.journal_slots", kN, "1024", "Operations between two snapshots; at least 4 times the larger of 64 and the queue depth.", FIELD(metadata.journal_slots), {.max = 1'048'576}},
+{"metadata.journal_slots", kN, "1024", "Operations between two snapshots; at least 4 times the larger of 64 and the queue depth.", NOT_YET(metadata.journal_slots), {.max = 1'048'576}},
 {"metadata.clients_table_max", kN, "8192", "Sessions; HTTP may take half.", FIELD(metadata.clients_table_max), {2, 65'536}},
 
 {"partition.prepare_queue_depth", kN, "32", "Operations of one partition in flight.", FIELD(partition.prepare_queue_depth), {1, 127}},
-{"partition.evicted_ring_capacity", kN, "4096", "Operations kept for repair.", FIELD(partition.evicted_ring_capacity), {1, 65'536}},
-{"partition.evicted_ring_bytes_max", kZ, "16 MiB", "Bytes kept for repair.", FIELD(partition.evicted_ring_bytes_max), {1, 256 * kMiB}},
-{"partition.transfer_served_cache_bytes_max", kZ, "2176 MiB", "Segments held in memory while they are sent to a node.", FIELD(partition.transfer_served_cache_bytes_max), {1, 64 * kGiB}},
-{"partition.transfer_artifact_bytes_max", kZ, "1088 MiB", "Largest segment sent to a node; at least 1 GiB and a message.", FIELD(partition.transfer_artifact_bytes_max), {1, 64 * kGiB}},
+{"partition.evicted_ring_capacity", kN, "4096", "Operations kept for repair.", NOT_YET(partition.evicted_ring_capacity), {1, 65'536}},
+{"partition.evicted_ring_bytes_max", kZ, "16 MiB", "Bytes kept for repair.", NOT_YET(partition.evicted_ring_bytes_max), {1, 256 * kMiB}},
+{"partition.transfer_served_cache_bytes_max", kZ, "2176 MiB", "Segments held in memory while they are sent to a node.", NOT_YET(partition.transfer_served_cache_bytes_max), {1, 64 * kGiB}},
+{"partition.transfer_artifact_bytes_max", kZ, "1088 MiB", "Largest segment sent to a node; at least 1 GiB and a message.", NOT_YET(partition.transfer_artifact_bytes_max), {1, 64 * kGiB}},
 {"partition.consumer_offsets_max", kN, "65536", "Stored offsets of one partition, of consumers and of groups each.", FIELD(partition.consumer_offsets_max), {1, 1'048'576}},
 
-{"message_bus.max_batch", kN, "256", "Frames in one write.", FIELD(message_bus.max_batch), {1, 512}},
+{"message_bus.max_batch", kN, "256", "Frames in one write.", NOT_YET(message_bus.max_batch), {1, 512}},
 {"message_bus.max_message_size", kZ, "64 MiB", "Largest frame.", FIELD(message_bus.max_message_size), {kFrameSizeMin, kMessageSizeMax}},
-{"message_bus.peer_queue_capacity", kN, "256", "Frames that wait for a node; more than cluster.repair_chunk_max.", FIELD(message_bus.peer_queue_capacity), {1, kU32Max}},
-{"message_bus.reconnect_period", kD, "5s", "Time between attempts to reach a node.", FIELD(message_bus.reconnect_period_ns), kNonzero},
-{"message_bus.close_peer_timeout", kD, "2s", "How long a node connection may take to close.", FIELD(message_bus.close_peer_timeout_ns), kNonzero},
-{"message_bus.close_grace", kD, "2s", "How long a client connection may take to close.", FIELD(message_bus.close_grace_ns), kNonzero},
-{"message_bus.handshake_grace", kD, "10s", "How long a handshake may take.", FIELD(message_bus.handshake_grace_ns), kNonzero},
+{"message_bus.peer_queue_capacity", kN, "256", "Frames that wait for a node; more than cluster.repair_chunk_max.", NOT_YET(message_bus.peer_queue_capacity), {1, kU32Max}},
+{"message_bus.reconnect_period", kD, "5s", "Time between attempts to reach a node.", NOT_YET(message_bus.reconnect_period_ns), kNonzero},
+{"message_bus.close_peer_timeout", kD, "2s", "How long a node connection may take to close.", NOT_YET(message_bus.close_peer_timeout_ns), kNonzero},
+{"message_bus.close_grace", kD, "2s", "How long a client connection may take to close.", NOT_YET(message_bus.close_grace_ns), kNonzero},
+{"message_bus.handshake_grace", kD, "10s", "How long a handshake may take.", NOT_YET(message_bus.handshake_grace_ns), kNonzero},
 });
 // clang-format on
 #undef FIELD
+#undef NOT_YET
 #undef WHEN
 
 constexpr auto kRelocated = std::to_array<RelocatedKey>({

@@ -44,12 +44,20 @@ struct Bounds {
     std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
 };
 
+/// How a property reaches its value.
+struct Field {
+    FieldRef (*of)(Config&);
+    bool is_acted_upon = true;  ///< false: read, checked, printed and not yet acted upon
+
+    FieldRef operator()(Config& config) const { return of(config); }
+};
+
 struct Property {
     std::string_view key;
     Kind kind;
     std::string_view fallback;  ///< the default, written as in an environment variable
     std::string_view description;
-    FieldRef (*field)(Config&);
+    Field field;
     Bounds bounds = {};
     bool (*bounded_when)(const Config&) = nullptr;  ///< bounds hold only then; null = always
 };
