@@ -9,10 +9,11 @@
 // start parked. The hidden copy is free when every reader is parked or has announced the current
 // epoch.
 //
-// T has `apply(const Op&)`, deterministic: it runs once on each copy. The writer is one thread and
-// never spins: try_publish() says "not yet" and is asked again at the end of the next turn,
-// gathering ops meanwhile; so one publish carries all that came since the last. Coroutines of the
-// writer's shard await it.
+// T has `apply(const Op&)`, deterministic: it runs once on each copy. The writer is one coroutine
+// of one shard: until_writable(), any number of apply(), publish(). What comes while the old
+// readers are still inside is gathered by its owner (shard/metadata_plane.cpp) and goes with the
+// next publish, so that one publish carries a whole group commit. A change is visible to every
+// shard when publish() has returned.
 #pragma once
 
 #include <array>
@@ -20,13 +21,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/ids.hpp"
-#include "coro/sync.hpp"
+#include "base/units.hpp"
+#include "coro/ready_queue.hpp"
 #include "coro/task.hpp"
 #include "runtime/loop.hpp"
 #include "runtime/spsc_lane.hpp"
@@ -101,41 +102,17 @@ class LeftRight {
     // ---- the writer
     // --------------------------------------------------------------------------------
 
-    /// Publishes what is enqueued at the end of every turn of this loop, and keeps the loop from
-    /// blocking while something waits for readers to move on. Once, on the writer's shard.
-    void attach_writer(Loop& loop) {
-        GALGO_CHECK(!waiters_.has_value());
-        waiters_.emplace(loop.ready());
-        writer_gate_.owner = this;
-        loop.add_turn_end(
-            [this] {
-                (void)try_publish();
-                if (!waiters_->empty() && old_copy_free()) {
-                    waiters_->wake_all();
-                }
-            },
-            "left-right publish");
-        loop.add_sleep_gate(writer_gate_);
-    }
-    /// Suspends until everything enqueued so far is visible to all shards. After attach_writer().
-    coro::Task<void> until_published() {
-        const std::uint64_t target = enqueued_total_;
-        while (published_total_ < target) {
-            co_await waiters_->wait();
+    /// Suspends until apply() is allowed; call it before the next suspension. Readers move on at
+    /// the end of a turn and tell nobody: it looks again each turn, and after kTurnsAwake of them
+    /// each millisecond, so that a long turn of another shard does not keep this one from sleeping.
+    coro::Task<void> until_writable(Loop& loop) {
+        for (std::uint32_t turns = 0; !old_copy_free(); ++turns) {
+            if (turns < kTurnsAwake) {
+                co_await coro::yield_to(loop.ready());
+            } else {
+                co_await loop.sleep_for(kMillisecond);
+            }
         }
-    }
-    /// Suspends until apply() is allowed; call it before the next suspension. After
-    /// attach_writer().
-    coro::Task<void> until_writable() {
-        while (!pending_.empty() || !old_copy_free()) {
-            co_await waiters_->wait();
-        }
-    }
-
-    /// Gathers a change for the next publish.
-    void enqueue(Op op) {
-        pending_.push_back(std::move(op));
-        ++enqueued_total_;
     }
 
     /// May the hidden copy be changed?
@@ -155,19 +132,12 @@ class LeftRight {
     }
 
     /// Applies one change to the hidden copy now and returns what apply() returns; it becomes
-    /// visible by publish(). old_copy_free() (checked) and nothing enqueued.
+    /// visible by publish(). old_copy_free() (checked).
     decltype(auto) apply(Op op) {
-        GALGO_CHECK(old_copy_free() && pending_.empty());
+        GALGO_CHECK(old_copy_free());
         catch_up();
         applied_.push_back(std::move(op));
         return hidden().apply(std::as_const(applied_.back()));
-    }
-    /// What apply() built up so far: published copy plus unpublished changes. old_copy_free()
-    /// (checked).
-    [[nodiscard]] const T& writer_view() {
-        GALGO_CHECK(old_copy_free());
-        catch_up();
-        return hidden();
     }
     /// Makes everything applied visible to all shards; nothing happens when nothing was applied.
     void publish() {
@@ -180,37 +150,14 @@ class LeftRight {
         waiting_for_readers_ = true;
     }
 
-    /// Once a turn: applies and publishes what is enqueued. False: old readers are still inside,
-    /// the ops stay enqueued. True: nothing is left unpublished.
-    bool try_publish() {
-        if (pending_.empty()) {
-            return true;
-        }
-        if (!old_copy_free()) {
-            return false;
-        }
-        catch_up();
-        for (Op& op : pending_) {
-            hidden().apply(std::as_const(op));
-            applied_.push_back(std::move(op));
-        }
-        pending_.clear();
-        publish();
-        published_total_ = enqueued_total_;
-        if (waiters_.has_value()) {
-            waiters_->wake_all();
-        }
-        return true;
-    }
-
     /// Number of publishes so far.
     [[nodiscard]] std::uint64_t epoch() const noexcept {
         return epoch_.load(std::memory_order_acquire);
     }
-    [[nodiscard]] std::size_t enqueued_count() const noexcept { return pending_.size(); }
 
  private:
     static constexpr std::uint64_t kParked = UINT64_MAX;
+    static constexpr std::uint32_t kTurnsAwake = 64;  // some 50 us of a loop without work
 
     struct Reader : SleepGate {
         alignas(kCacheLineBytes) std::atomic<std::uint64_t> seen{kParked};
@@ -221,14 +168,6 @@ class LeftRight {
             return true;
         }
         void after_sleep() noexcept override { owner->unpark(shard); }
-    };
-
-    struct WriterGate : SleepGate {
-        LeftRight* owner = nullptr;
-        [[nodiscard]] bool before_sleep() noexcept override {
-            return owner->pending_.empty() && owner->waiters_->empty();
-        }
-        void after_sleep() noexcept override {}
     };
 
     [[nodiscard]] std::atomic<std::uint64_t>& seen(ShardIndex shard) const noexcept {
@@ -249,11 +188,6 @@ class LeftRight {
     std::vector<std::unique_ptr<Reader>> readers_;
     // The writer's:
     bool waiting_for_readers_ = false;
-    std::uint64_t enqueued_total_ = 0;
-    std::uint64_t published_total_ = 0;
-    std::optional<coro::WaitList> waiters_;
-    WriterGate writer_gate_;
-    std::vector<Op> pending_;  // enqueued, on neither copy
     std::vector<Op> applied_;  // on the hidden copy, not published
     std::vector<Op> replay_;   // published, not yet on the hidden copy
 };

@@ -219,9 +219,7 @@ Task<void> MetadataPlane::publish_loop(coro::Anchor<MetadataPlane> plane) {
         co_await self.work_.wait();
         self.work_.clear();
         while (!self.committed_.empty()) {
-            while (!self.pair_.old_copy_free()) {
-                co_await coro::yield_to(self.loop_.ready());
-            }
+            co_await self.pair_.until_writable(self.loop_);
             self.publish_committed();
         }
         if (self.stopping_ && self.driver_.group().in_flight() == 0) {
