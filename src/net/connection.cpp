@@ -69,7 +69,7 @@ void Connection::interrupt() noexcept {
 
 Task<void> Connection::serve() {
     ConnectionCounters& counters = environment_.counters;
-    while (!interrupted_ && !context_->close_requested) {
+    while (!interrupted_) {
         Frame frame;
         if (!context_->authenticated) {
             silence_.since = environment_.loop.now();
@@ -85,7 +85,7 @@ Task<void> Connection::serve() {
             }
             co_return;
         }
-        if (interrupted_ || context_->close_requested) {
+        if (interrupted_) {
             co_return;
         }
         ConnectionCounters::add(counters.frames_in);
@@ -95,7 +95,7 @@ Task<void> Connection::serve() {
             co_return;
         }
         const bool sent = co_await send_reply();
-        if (!sent || reply_.close_after) {
+        if (!sent) {
             co_return;
         }
         trim_reply();

@@ -49,7 +49,6 @@ class Connection : public ListLink<> {
     /// and its reply is not sent. May be called at any time and again.
     void interrupt() noexcept;
 
-    [[nodiscard]] model::ConnectionId id() const noexcept { return facts_.id; }
     [[nodiscard]] const std::string& peer() const noexcept { return facts_.peer; }
 
  private:

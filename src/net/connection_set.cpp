@@ -62,17 +62,6 @@ bool ConnectionSet::displace_one(const ConnectionFacts& newcomer) {
     return true;
 }
 
-bool ConnectionSet::interrupt(model::ConnectionId connection) noexcept {
-    bool found = false;
-    connections_.for_each([&](Connection& candidate) {
-        if (candidate.id() == connection) {
-            candidate.interrupt();
-            found = true;
-        }
-    });
-    return found;
-}
-
 Task<void> ConnectionSet::stop() {
     connections_.for_each([](Connection& connection) { connection.interrupt(); });
     co_await scope_.close();

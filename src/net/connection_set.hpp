@@ -33,8 +33,6 @@ class ConnectionSet : public coro::Anchored {
     /// and none can be displaced, or stop() was called. The caller never closes it.
     bool adopt(runtime::SocketHandle socket, ConnectionFacts facts);
 
-    /// Ends one connection soon, also while it waits for a frame. False = it is not here.
-    bool interrupt(model::ConnectionId connection) noexcept;
     /// Interrupts all and waits until the last has called on_closed. Takes no more afterwards.
     coro::Task<void> stop();
 

@@ -27,7 +27,6 @@ struct Frame {
     wire::HeaderFault fault =
         wire::HeaderFault::kNone;  ///< never kSize, kCommand or kClientZero: those close
     memory::BufRef body;           ///< header.body_size() bytes, contiguous
-    Timestamp arrived;             ///< wall time at the end of the frame
 };
 
 /// What the sink keeps for one connection, and what it tells the transport about it.
@@ -41,9 +40,6 @@ class ConnectionContext {
     /// Lifts the bounds of anonymous peers: frames of 16 KiB, 10 s for a started frame, and a place
     /// only as long as nobody needs it who is less silent.
     bool authenticated = false;
-    /// Set by the sink to have the connection closed at once, also while it waits for a frame; the
-    /// transport then calls `interrupt` as well.
-    bool close_requested = false;
 };
 
 struct ConnectionFacts {

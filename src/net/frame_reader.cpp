@@ -58,7 +58,6 @@ Task<ReadEnd> FrameReader::read(bool authenticated, SilentPeer& silence, Frame& 
             co_return body_end;
         }
     }
-    frame.arrived = loop_.wall_now();
     put_leftover_aside(authenticated);
     co_return ReadEnd::kFrame;
 }

@@ -24,7 +24,6 @@ enum class ReplyKind : std::uint8_t {
 
 struct Reply {
     ReplyKind kind = ReplyKind::kNothing;
-    bool close_after = false;  ///< close once everything was sent
     wire::ReplyHeader header;
     wire::EvictionHeader eviction;
     std::vector<std::byte> head;  ///< first part of the body; capacity is kept across requests
@@ -32,7 +31,6 @@ struct Reply {
 
     void clear() noexcept {
         kind = ReplyKind::kNothing;
-        close_after = false;
         header = {};
         head.clear();
         slices.clear();

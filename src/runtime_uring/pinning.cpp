@@ -4,29 +4,10 @@
 #include <sched.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <set>
 
 #include "base/this_shard.hpp"
 
 namespace galgo::runtime_uring {
-
-namespace {
-
-// The first line of a small file, empty when it cannot be read.
-std::string read_line(const std::string& path) {
-    std::string line;
-    if (std::FILE* file = std::fopen(path.c_str(), "re")) {
-        char buffer[256];
-        if (std::fgets(buffer, sizeof(buffer), file) != nullptr) {
-            line = buffer;
-        }
-        std::fclose(file);
-    }
-    return line;
-}
-
-}  // namespace
 
 std::vector<int> allowed_cpus() {
     std::vector<int> cpus;
@@ -40,19 +21,6 @@ std::vector<int> allowed_cpus() {
         }
     }
     return cpus;
-}
-
-std::vector<int> physical_core_cpus(const std::vector<int>& allowed) {
-    std::vector<int> cores;
-    std::set<std::string> seen;
-    for (const int cpu : allowed) {
-        const std::string siblings = read_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                                               "/topology/thread_siblings_list");
-        if (siblings.empty() || seen.insert(siblings).second) {
-            cores.push_back(cpu);
-        }
-    }
-    return cores;
 }
 
 Status pin_this_thread(const std::vector<int>& cpus) {

@@ -1,5 +1,5 @@
-// Threads and CPUs: which CPUs this process may use, which of them are cores of their own, and how
-// a thread becomes a shard's thread.
+// Threads and CPUs: which CPUs this process may use, and how a thread becomes a shard's thread.
+// Which of them become shards is decided by config/cpu_allocation.hpp.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,6 @@ namespace galgo::runtime_uring {
 
 /// CPUs of the calling thread's mask, ascending. Ask on the main thread, before anything is pinned.
 [[nodiscard]] std::vector<int> allowed_cpus();
-
-/// The first allowed CPU of every physical core (by /sys; without it, every allowed CPU).
-[[nodiscard]] std::vector<int> physical_core_cpus(const std::vector<int>& allowed);
 
 /// Restricts the calling thread to one CPU.
 [[nodiscard]] Status pin_this_thread(int cpu);

@@ -72,9 +72,6 @@ TEST(Probe, ARefusalNamesTheSwitch) {
 TEST(Pinning, AShardThreadHasItsNameCpuAndIndex) {
     const std::vector<int> allowed = allowed_cpus();
     ASSERT_FALSE(allowed.empty());
-    const std::vector<int> cores = physical_core_cpus(allowed);
-    ASSERT_FALSE(cores.empty());
-    EXPECT_TRUE(std::includes(allowed.begin(), allowed.end(), cores.begin(), cores.end()));
     std::thread thread([&] {
         ASSERT_TRUE(enter_shard_thread(ShardIndex{3}, allowed.back()).has_value());
         EXPECT_EQ(this_shard(), ShardIndex{3});

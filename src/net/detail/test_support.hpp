@@ -81,7 +81,6 @@ class EchoSink final : public ConnectionSink {
         ++static_cast<EchoContext&>(context).frames;
         numbers.push_back(frame.header.request.value());
         faults.push_back(frame.fault);
-        arrived = frame.arrived;
         EXPECT_EQ(frame.body.size(), frame.header.body_size());
         if (frame.header.body_size() == 0) {
             EXPECT_FALSE(frame.body);
@@ -94,7 +93,6 @@ class EchoSink final : public ConnectionSink {
         }
         if (evict) {
             reply.set_eviction(frame.header.client, wire::EvictionReason::kNoSession);
-            reply.close_after = true;
             co_return;
         }
         reply.start_frame(frame.header);
@@ -123,7 +121,6 @@ class EchoSink final : public ConnectionSink {
     int closed = 0;
     std::string last_peer;
     EchoContext* last = nullptr;
-    Timestamp arrived;
     std::vector<std::uint64_t> numbers;
     std::vector<wire::HeaderFault> faults;
     std::vector<memory::BufRef> held;
