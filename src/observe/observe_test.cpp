@@ -1,5 +1,4 @@
-// Histogram against sorted samples, exposition text, trace dump, log ring, log thread and
-// retention.
+// Histogram against sorted samples, exposition text, log ring, log thread and retention.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +23,6 @@
 #include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "observe/metrics.hpp"
-#include "observe/trace.hpp"
 
 namespace galgo::observe {
 namespace {
@@ -158,53 +156,6 @@ TEST(MetricsDeathTest, RefusesNonsense) {
     static_cast<void>(registry.counter({.name = "a_total", .help = ""}));
     EXPECT_DEATH(static_cast<void>(registry.gauge({.name = "a_total", .help = ""})), "kind");
     EXPECT_DEATH(static_cast<void>(registry.gauge({.name = "1a", .help = ""})), "is_metric_name");
-}
-
-/// What `dump` writes to a pipe.
-template <class Dump>
-std::string captured(Dump dump) {
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    std::string text;
-    std::thread reader([&text, fd = ends[0]] {
-        char buffer[4096];
-        for (ssize_t n = read(fd, buffer, sizeof buffer); n > 0;
-             n = read(fd, buffer, sizeof buffer)) {
-            text.append(buffer, static_cast<std::size_t>(n));
-        }
-    });
-    dump(ends[1]);
-    close(ends[1]);
-    reader.join();
-    close(ends[0]);
-    return text;
-}
-
-TEST(Trace, DumpsTheLastEventsOldestFirst) {
-    auto ring = std::make_unique<TraceRing>();
-    ring->record(Instant{5}, "open", 1, UINT64_MAX);
-    EXPECT_EQ(captured([&](int fd) { ring->dump(fd); }), "  5 open 1 18446744073709551615\n");
-    for (std::uint64_t i = 0; i < 300; ++i) {
-        ring->record(Instant{100 + i}, "turn", i, 0);
-    }
-    const std::string text = captured([&](int fd) { ring->dump(fd); });
-    EXPECT_EQ(std::ranges::count(text, '\n'), 256);
-    EXPECT_THAT(text, testing::StartsWith("  144 turn 44 0\n"));
-    EXPECT_THAT(text, testing::EndsWith("  399 turn 299 0\n"));
-}
-
-TEST(Trace, RecordsOnTheRingOfThisShard) {
-    auto ring = std::make_unique<TraceRing>();
-    trace(Instant{1}, "nowhere");  // a thread that is no shard
-    set_trace_ring(ShardIndex{3}, ring.get());
-    set_trace_ring(ShardIndex{300}, ring.get());
-    std::thread([] {
-        set_this_shard(ShardIndex{3});
-        trace(Instant{2}, "poll", 7, 8);
-    }).join();
-    EXPECT_EQ(captured([](int fd) { dump_traces(fd); }), "last events of shard 3:\n  2 poll 7 8\n");
-    set_trace_ring(ShardIndex{3}, nullptr);
-    EXPECT_EQ(captured([](int fd) { dump_traces(fd); }), "");
 }
 
 TEST(LineRing, KeepsOrderAndRefusesWhenFull) {

@@ -17,7 +17,6 @@
 #include "base/this_shard.hpp"
 #include "base/units.hpp"
 #include "observe/log.hpp"
-#include "observe/trace.hpp"
 #include "server/version.hpp"
 
 namespace galgo::server {
@@ -81,7 +80,6 @@ void report(const char* what) noexcept {
                                     frames[static_cast<std::size_t>(i)]);
         observe::log_write_now({line.data(), static_cast<std::size_t>(n)});
     }
-    observe::dump_traces(STDERR_FILENO);
 }
 
 void on_fatal_signal(int number) {

@@ -1,6 +1,5 @@
-// What is said when the process must stop: signal, build id, backtrace, shard, last trace events,
-// to stderr and log. Async-signal-safe; symbols are resolved by whoever reads it (addr2line, build
-// id).
+// What is said when the process must stop: signal, build id, shard, backtrace, to stderr and log.
+// Async-signal-safe; symbols are resolved by whoever reads it (addr2line, build id).
 #pragma once
 
 #include <csignal>
