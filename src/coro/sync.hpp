@@ -1,4 +1,4 @@
-// Coroutine synchronisation within one shard: WaitList (wake one or all), Event, Semaphore, Mutex.
+// Coroutine synchronisation within one shard: WaitList (wake one or all), Event, Semaphore.
 // No threads here: everything runs on the shard that owns the ReadyQueue. Waiters wake in FIFO
 // order.
 #pragma once

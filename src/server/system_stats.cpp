@@ -60,7 +60,8 @@ CPUTimes read_cpu_times() {
 
 void read_system_stats(const shard::NodeFacts& node, shard::SystemStats& stats) {
     // The offload thread alone comes here, so the sample before may be kept plainly. The first
-    // answer covers the time since the start of the process.
+    // answer covers the time since the start of the process, for the CPUs of the whole machine
+    // (total_cpu_usage_percent) the time since its boot.
     static CPUTimes before{};
     static double wall_before = static_cast<double>(node.started_at.value()) / 1e6;
     const CPUTimes now = read_cpu_times();
