@@ -10,8 +10,7 @@ namespace galgo {
 [[noreturn]] void check_failed(const char* expression, const char* file, int line) noexcept;
 
 /// Called once, before abort, by check_failed and by the fatal-signal handlers of the server:
-/// writes what it knows (backtrace, shard, last trace events) to stderr and log. Must be
-/// async-signal-safe.
+/// writes what it knows (backtrace, shard) to stderr and log. Must be async-signal-safe.
 using CrashHook = void (*)() noexcept;
 void set_crash_hook(CrashHook hook) noexcept;
 
