@@ -22,6 +22,33 @@ static_assert(kWindowBytes > kJournalRecordHeaderBytes + kBulkBatchBytes);
 constexpr std::uint64_t kFirstRecordAt = kJournalFileHeaderBytes;
 constexpr std::byte kMagicFirst{'G'};  // of a record; looked for before all else
 
+/// A header that is written over another one of the same boot differs from it in sequence and
+/// checksum alone; of a crash in between these may be a mixture. (The first header of a file is
+/// stable before its first record, and a file is used again while another one is written.)
+bool may_be_torn(ConstBytes header, ShardIndex shard) noexcept {
+    std::byte expected[kJournalFileHeaderBytes];
+    encode_journal_file_header(expected, {.epoch = load<std::uint64_t>(header, 16),
+                                          .sequence = load<std::uint64_t>(header, 24),
+                                          .shard = shard});
+    return std::ranges::equal(header.first(56), ConstBytes(expected).first(56));
+}
+
+Task<Result<bool>> is_zero_behind_header(runtime::IoBackend& io, runtime::FileHandle handle) {
+    const auto window = std::make_unique_for_overwrite<std::byte[]>(kWindowBytes);
+    for (std::uint64_t at = kJournalFileHeaderBytes;;) {
+        GALGO_CO_TRY_ASSIGN(const std::size_t got,
+                            co_await runtime::read(io, handle, {window.get(), kWindowBytes}, at));
+        if (got == 0) {
+            co_return true;
+        }
+        if (!std::ranges::all_of(ConstBytes(window.get(), got),
+                                 [](std::byte b) { return b == std::byte{0}; })) {
+            co_return false;
+        }
+        at += got;
+    }
+}
+
 }  // namespace
 
 const JournalFacts* JournalReplay::find(PartitionKey partition, Incarnation incarnation) const {
@@ -231,38 +258,53 @@ Task<Result<std::optional<JournalRecord>>> JournalReplay::judge_record(runtime::
     co_return record;
 }
 
-/// A file whose header cannot be read is one of this life when its first record says so.
+/// A file whose header cannot be read is one of this life when any of its records says so. When
+/// none does, bytes that are not zero are records of which nobody can tell anything, unless the
+/// header is one that a crash has torn while the file was used again: then they are of an earlier
+/// life.
 Task<Status> JournalReplay::repair_header(runtime::IoBackend& io, File& file) {
-    std::vector<std::byte> bytes(kJournalFileHeaderBytes + kJournalRecordHeaderBytes +
-                                 kBulkBatchBytes);
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
                         co_await runtime::open(io, file.path, runtime::OpenMode::kRead));
-    const Result<std::size_t> got = co_await runtime::read(io, handle, bytes, 0);
+    const Status repaired = co_await repair_header_of(io, handle, file);
     (void)co_await runtime::close(io, handle);
-    GALGO_CO_TRY(got);
-    const ConstBytes rest =
-        ConstBytes(bytes).first(*got).subspan(std::min<std::size_t>(kJournalFileHeaderBytes, *got));
-    const auto record = decode_journal_record(rest);
-    if (!record.has_value() || rest.size() < kJournalRecordHeaderBytes + record->body_bytes) {
-        co_return Status{};
-    }
-    std::vector<std::uint64_t> epochs{load<std::uint64_t>(bytes, 16)};
+    co_return repaired;
+}
+
+Task<Status> JournalReplay::repair_header_of(runtime::IoBackend& io, runtime::FileHandle handle,
+                                             File& file) {
+    std::byte bytes[kJournalFileHeaderBytes] = {};
+    GALGO_CO_TRY(co_await runtime::read(io, handle, bytes, 0));
+    std::vector<std::uint64_t> epochs;
+    bool epoch_is_known = false;
     for (const File& other : files_) {
-        epochs.push_back(other.header.epoch);
+        epochs.push_back(other.epoch_told);
+        epoch_is_known = epoch_is_known || (&other != &file && other.epoch_told == file.epoch_told);
     }
+    const bool is_torn = epoch_is_known && may_be_torn(bytes, file.shard);
+    std::ranges::sort(epochs);
+    epochs.erase(std::ranges::unique(epochs).begin(), epochs.end());
     for (const std::uint64_t epoch : epochs) {
-        const JournalFileHeader header{
-            .epoch = epoch, .sequence = file.sequence, .shard = file.shard};
-        if (verify_journal_record(rest, rest.subspan(kJournalRecordHeaderBytes, record->body_bytes),
-                                  header.seed(), kJournalFileHeaderBytes)) {
+        file.header = {.epoch = epoch, .sequence = file.sequence, .shard = file.shard};
+        GALGO_CO_TRY_ASSIGN(const std::optional<std::uint64_t> found,
+                            co_await find_record(io, handle, file, kFirstRecordAt));
+        if (found.has_value()) {
             observe::log_error("storage",
                                "the header of a journal file is damaged; its records "
                                "are read all the same",
                                {{"file", file.path}, {"epoch", epoch}});
-            file.header = header;
             file.readable = file.has_damage = true;
+            // What no crash does to a header it has not done to the rest of its sector either.
+            file.stable_bytes = is_torn ? 0 : kFirstRecordAt + 1;
             epoch_max_ = std::max(epoch_max_, epoch);
-            break;
+            co_return Status{};
+        }
+    }
+    file.header = {};
+    GALGO_CO_TRY_ASSIGN(const bool is_empty, co_await is_zero_behind_header(io, handle));
+    if (!is_empty) {
+        file.has_damage = true;
+        if (!is_torn) {
+            refuse(file, 0);
         }
     }
     co_return Status{};
@@ -404,7 +446,7 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
         file.size_bytes = facts.size_bytes;
         GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
                             co_await runtime::open(io, file.path, runtime::OpenMode::kRead));
-        std::byte bytes[kJournalFileHeaderBytes];
+        std::byte bytes[kJournalFileHeaderBytes] = {};
         const Result<std::size_t> got = co_await runtime::read(io, handle, bytes, 0);
         (void)co_await runtime::close(io, handle);
         GALGO_CO_TRY(got);
@@ -417,6 +459,7 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
             file.readable = header->sequence == name->sequence && header->shard == name->shard;
         }
         file.header_is_ours = header.has_value();
+        file.epoch_told = load<std::uint64_t>(bytes, 16);
         replay.files_.push_back(std::move(file));
     }
     for (JournalReplay::File& file : replay.files_) {

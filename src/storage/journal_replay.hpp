@@ -1,7 +1,7 @@
 // Replay of the shard journals at boot, before any shard runs: what each partition had been told
 // and may not have in its segments yet. Reads all files of all shards and epochs in the order
-// (epoch, sequence, position); the shard count may have changed since. A file ends at its first
-// record that does not verify: that is where the crash was, or the end of its present life.
+// (epoch, sequence, position); the shard count may have changed since. The replay of a file goes on
+// at the next record that verifies, and ends where none follows: bytes of an earlier life never do.
 //
 // A record says how far its file was synced when it was written. So an invalid record is either the
 // trace of a crash (nothing says that it was stable: the replay goes on behind it) or damage. The
@@ -114,6 +114,7 @@ class JournalReplay {
         bool readable = false;
         bool has_damage = false;
         bool header_is_ours = false;     ///< it decoded, whatever it names
+        std::uint64_t epoch_told = 0;    ///< in those bytes, right or wrong
         std::uint64_t sequence = 0;      ///< of its name
         ShardIndex shard{0};             ///< of its name
         std::uint64_t valid_end = 0;     ///< behind its last valid record
@@ -136,6 +137,8 @@ class JournalReplay {
                                                                   std::uint64_t position,
                                                                   std::uint64_t end) const;
     coro::Task<Status> repair_header(runtime::IoBackend& io, File& file);
+    coro::Task<Status> repair_header_of(runtime::IoBackend& io, runtime::FileHandle handle,
+                                        File& file);
     coro::Task<Result<bool>> ends_inside_record(runtime::IoBackend& io, const File& file,
                                                 std::uint64_t position) const;
     coro::Task<Status> judge_tails(runtime::IoBackend& io);

@@ -237,6 +237,10 @@ Task<Status> ShardJournal::make_file(std::uint32_t slot) {
     if (made.has_value()) {
         made = co_await write_header(slot);
     }
+    if (made.has_value()) {
+        // Stable before the first record: a header that cannot be read is then no trace of a crash.
+        made = co_await runtime::sync(io_, file.handle);
+    }
     if (!made.has_value()) {
         if (file.handle != runtime::kNoFile) {
             (void)co_await runtime::close(io_, file.handle);

@@ -489,5 +489,73 @@ TEST(JournalDamage, AFileWithADamagedHeaderIsReadAllTheSame) {
     EXPECT_EQ(replay.next_epoch(), 2U);
 }
 
+// Header and first record share a sector.
+TEST(JournalDamage, AFirstSectorThatWasSyncedIsRefused) {
+    for (const unsigned filling : {0x00U, 0xFFU}) {
+        for (const std::size_t records : {1U, 4U}) {
+            SCOPED_TRACE(testing::Message() << filling << ' ' << records);
+            JournalRig rig(27);
+            for (std::uint64_t offset = 1; offset <= records;
+                 ++offset) {  // bodies that are not zero
+                ASSERT_TRUE(rig.append(offset, 600, true).has_value());
+            }
+            rig.world.run_for(kSecond);  // the next file is there
+            std::vector<std::byte> bytes = *rig.node.disk->read_file(kFirstFile);
+            std::fill_n(bytes.begin(), 512, static_cast<std::byte>(filling));
+            rig.node.disk->write_file(kFirstFile, bytes);
+            const JournalReplay replay = rig.replay();
+            EXPECT_THAT(replay.refusal(),
+                        testing::HasSubstr(std::format("{} is damaged at byte {}", kFirstFile,
+                                                       records == 1 ? 0 : 64)));
+            EXPECT_EQ(replay.record_count(), records - 1);
+            // Nobody does it after a refusal; if somebody did, the evidence would stay.
+            ASSERT_TRUE(rig.world.run(rig.node, replay.remove_files(*rig.node.io)).has_value());
+            EXPECT_EQ(rig.node.disk->read_file(std::string(kFirstFile) + ".kept-1"), bytes);
+        }
+    }
+}
+
+TEST(JournalDamage, AFileInTheMakingIsNone) {
+    JournalRig rig(28);
+    ASSERT_TRUE(rig.append(0, 300, true).has_value());
+    const std::string path = "/state/" + journal_file_name(ShardIndex{0}, 9);
+    for (const std::size_t size : {0U, 20U, 64U, 100'000U}) {
+        rig.node.disk->write_file(path, std::vector<std::byte>(size));
+        const JournalReplay replay = rig.replay();
+        EXPECT_EQ(replay.refusal(), "");
+        EXPECT_EQ(replay.record_count(), 1U);
+        EXPECT_EQ(replay.next_sequence(), 10U);
+    }
+}
+
+// A header that a power loss has torn while its file was used again has records of an earlier life
+// behind it.
+TEST(JournalDamage, AHeaderThatWasTornIsNone) {
+    std::uint32_t torn = 0;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        JournalRig rig(seed, 3);
+        rig.node.disk->options().torn_sector_percent = 60;
+        const std::uint64_t count = 12 + seed % 13;
+        for (std::uint64_t offset = 0; offset < count; ++offset) {
+            const auto sequence = rig.append(offset, 20'000, seed % 2 == 0 && offset % 5 == 0);
+            ASSERT_TRUE(sequence.has_value());
+            rig.journal->release(*sequence, 1);
+        }
+        rig.shut();
+        rig.world.restart(rig.node, runtime_sim::CrashKind::kPower,
+                          runtime_sim::UnsyncedFate::kSeeded);
+        for (const std::string& path : rig.node.disk->list_all()) {
+            const auto bytes = rig.node.disk->read_file(path);
+            torn +=
+                bytes.has_value() && !decode_journal_file_header(*bytes).has_value() &&
+                        std::ranges::any_of(*bytes, [](std::byte b) { return b != std::byte{}; })
+                    ? 1
+                    : 0;
+        }
+        EXPECT_EQ(rig.replay().refusal(), "") << seed;
+    }
+    EXPECT_GT(torn, 0U);
+}
+
 }  // namespace
 }  // namespace galgo::storage
