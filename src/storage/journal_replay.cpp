@@ -56,6 +56,26 @@ const JournalFacts* JournalReplay::find(PartitionKey partition, Incarnation inca
     return found == partitions_.end() ? nullptr : &found->second;
 }
 
+/// Batches that are only named were looked for by the next boot. Commits of that one do not speak
+/// of those that no record called committed before. That it took a batch says more: the log was not
+/// fenced, so nothing acknowledged was missing. A changed offset does not: a fenced log takes
+/// those.
+void JournalReplay::settle_earlier_boots(JournalFacts& facts, const JournalRecord& record,
+                                         std::uint64_t epoch) {
+    const bool is_batch =
+        record.kind == JournalKind::kBatch || record.kind == JournalKind::kBatchNamed;
+    const bool takes_batches = is_batch && epoch > facts.last_batch_epoch;
+    if (epoch > facts.last_epoch || takes_batches) {
+        for (JournaledBatch& batch : facts.batches) {
+            if (!batch.has_body() && (takes_batches || batch.op > facts.committed_op)) {
+                batch.op = OpNumber{~std::uint64_t{0}};
+            }
+        }
+    }
+    facts.last_epoch = std::max(facts.last_epoch, epoch);
+    facts.last_batch_epoch = std::max(facts.last_batch_epoch, is_batch ? epoch : 0);
+}
+
 void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
                                 std::uint64_t body_position) {
     ++record_count_;
@@ -68,19 +88,10 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
     JournalFacts& facts = partitions_[{record.partition, record.incarnation}];
     facts.partition = record.partition;
     facts.incarnation = record.incarnation;
+    settle_earlier_boots(facts, record, source.header.epoch);
     facts.committed_op = std::max(facts.committed_op, record.commit_op);
     facts.last_op = std::max(facts.last_op, record.op);
     facts.last_view = std::max(facts.last_view, record.view);
-    if (const std::uint64_t epoch = files_[file].header.epoch; epoch > facts.last_epoch) {
-        // What an earlier boot did not find whole was judged then; commits of this one do not speak
-        // of it.
-        for (JournaledBatch& batch : facts.batches) {
-            if (!batch.has_body()) {
-                batch.op = OpNumber{~std::uint64_t{0}};
-            }
-        }
-        facts.last_epoch = epoch;
-    }
     if (record.kind == JournalKind::kOffsetSet || record.kind == JournalKind::kOffsetDelete) {
         facts.offsets.push_back({.consumer_kind = record.consumer_kind,
                                  .consumer_id = record.consumer_id,

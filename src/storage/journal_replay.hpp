@@ -66,7 +66,8 @@ struct JournalFacts {
     OpNumber committed_op;                 ///< highest that any record calls committed
     OpNumber last_op;
     ViewNumber last_view;
-    std::uint64_t last_epoch = 0;
+    std::uint64_t last_epoch = 0;        ///< of any record
+    std::uint64_t last_batch_epoch = 0;  ///< of a batch
 };
 
 class JournalReplay {
@@ -145,6 +146,8 @@ class JournalReplay {
     void judge_gaps();
     void refuse(const File& file, std::uint64_t position);
     void take_damaged(const Gap& gap);
+    static void settle_earlier_boots(JournalFacts& facts, const JournalRecord& record,
+                                     std::uint64_t epoch);
     void take_record(const JournalRecord& record, std::uint32_t file, std::uint64_t body_position);
 
     std::string directory_;

@@ -557,5 +557,42 @@ TEST(JournalDamage, AHeaderThatWasTornIsNone) {
     EXPECT_GT(torn, 0U);
 }
 
+TEST(JournalReplay, OnlyABatchOfALaterBootSettlesWhatIsMissing) {
+    for (const JournalKind kind :
+         {JournalKind::kOffsetSet, JournalKind::kOffsetDelete, JournalKind::kBatchNamed}) {
+        SCOPED_TRACE(static_cast<int>(kind));
+        JournalRig rig(29);
+        const auto append = [&](JournalKind of, std::uint64_t offset, std::uint64_t op,
+                                std::uint64_t commit_op) {
+            const auto run = [](JournalRig& r, JournalRecord record) -> Task<bool> {
+                const auto done = co_await r.journal->append(record, {}, true);
+                co_return done.has_value();
+            };
+            return rig.world.run(rig.node, run(rig, {.kind = of,
+                                                     .consumer_kind = 1,
+                                                     .partition = kTestKey,
+                                                     .op = OpNumber{op},
+                                                     .commit_op = OpNumber{commit_op},
+                                                     .base_offset = Offset{offset},
+                                                     .message_count = 1}));
+        };
+        ASSERT_TRUE(append(JournalKind::kBatchNamed, 0, 1, 0));
+        ASSERT_TRUE(append(JournalKind::kBatchNamed, 1, 2, 1));
+        rig.shut();
+        rig.world.restart(rig.node, runtime_sim::CrashKind::kProcess);
+        rig.start(4, 2, 10);
+        ASSERT_TRUE(append(kind, 5, 9, 8));
+        const JournalReplay replay = rig.replay();
+        const JournalFacts* facts = replay.find(kTestKey, {});
+        ASSERT_NE(facts, nullptr);
+        EXPECT_EQ(facts->committed_op, OpNumber{8});
+        ASSERT_GE(facts->batches.size(), 2U);
+        const bool fences = facts->batches[0].op <= facts->committed_op;
+        EXPECT_EQ(fences, kind != JournalKind::kBatchNamed);
+        EXPECT_GT(facts->batches[1].op, facts->committed_op)
+            << "no record of its own boot calls it committed";
+    }
+}
+
 }  // namespace
 }  // namespace galgo::storage
