@@ -133,7 +133,13 @@ Task<Status> Partition::write_checkpoint() {
             changed.emplace_back(consumer, entry.offset);
         }
     }
-    Status status = co_await write_offset_files(changed, erased);
+    Status status;
+    if (!changed.empty() || !erased.empty() || op > checkpoint_op_) {
+        status = co_await log_->prepare_directory(options_.offsets_persisted);
+    }
+    if (status.has_value()) {
+        status = co_await write_offset_files(changed, erased);
+    }
     if (status.has_value() && op > checkpoint_op_) {
         status = co_await storage::write_offset_checkpoint(environment_.storage.io, directory_, op,
                                                            options_.offsets_persisted);

@@ -37,8 +37,6 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
                                                          PartitionOptions options,
                                                          const storage::JournalReplay* replay,
                                                          PublishCounters publish) {
-    GALGO_CO_TRY_ASSIGN(const storage::LoadedOffsets offsets,
-                        co_await storage::load_offsets(environment.storage.io, directory));
     const storage::LogOptions log_options{
         .segment_size = options.segment_size_bytes,
         .messages_required_to_save = options.messages_required_to_save,
@@ -49,15 +47,22 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
         std::unique_ptr<storage::PartitionLog> log,
         co_await storage::PartitionLog::open(environment.storage, environment.root, directory, key,
                                              incarnation, log_options, replay));
+    // Not before: what an earlier life left in the directory has gone with the opening of the log.
+    const Result<storage::LoadedOffsets> offsets =
+        co_await storage::load_offsets(environment.storage.io, directory);
+    if (!offsets.has_value()) {
+        (void)co_await log->close();
+        co_return std::unexpected(offsets.error());
+    }
     const storage::JournalFacts* facts =
         replay == nullptr ? nullptr : replay->find(key, incarnation);
     // Above all that the disk knows: an op at or below the mark of the offsets would count as done.
     const OpNumber head =
-        facts == nullptr ? offsets.checkpoint : std::max(facts->last_op, offsets.checkpoint);
+        facts == nullptr ? offsets->checkpoint : std::max(facts->last_op, offsets->checkpoint);
     std::unique_ptr<Partition> partition(new Partition(environment, std::move(directory), key,
                                                        incarnation, options, std::move(publish),
                                                        std::move(log), head));
-    const Status loaded = co_await partition->load_offsets(offsets, facts);
+    const Status loaded = co_await partition->load_offsets(*offsets, facts);
     if (!loaded.has_value()) {
         co_await partition->close();
         co_return std::unexpected(loaded.error());

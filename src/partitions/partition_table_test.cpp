@@ -48,6 +48,23 @@ struct TableRig {
         start();
     }
 
+    /// What is in flight is lost; the disk keeps what `kind` leaves. start() comes next. Idle files
+    /// are let go first: a table cannot end while a file of it is open.
+    void crash(runtime_sim::CrashKind kind) {
+        for (int i = 0; i < 3; ++i) {
+            table->rest();
+            world.run_for(kSecond);
+        }
+        for (int i = 0; i < 8; ++i) {
+            world.kill(node);
+            journal->stop_waiting();
+        }
+        world.kill(node);
+        table.reset();
+        journal.reset();
+        world.restart(node, kind, runtime_sim::UnsyncedFate::kLoseAll);
+    }
+
     static Task<Status> boot(TableRig& rig) {
         runtime::IoBackend& io = *rig.node.io;
         GALGO_CO_TRY(co_await runtime::make_directories(io, "/data/state"));
@@ -143,6 +160,30 @@ struct TableRig {
         co_return polled.read.message_count;
     }
 
+    // ---- stored offsets, of partition 0
+    static constexpr ConsumerKey kConsumer{.kind = wire::ConsumerKind::kConsumer, .id = 1};
+    static Task<Result<PartitionHandle>> open(TableRig& rig, Incarnation life) {
+        Result<PartitionHandle> handle =
+            co_await rig.table->open(key_of(0), life, rig.options, [](const Counters&) {});
+        co_return handle;
+    }
+    static Task<Status> store(TableRig& rig, std::uint64_t offset) {
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, kLife));
+        const Status stored = co_await handle->store_offset(kConsumer, Offset{offset});
+        co_return stored;
+    }
+    static Task<Result<std::optional<Offset>>> stored(TableRig& rig, Incarnation life) {
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, life));
+        const std::optional<StoredOffset> found = handle->stored_offset(kConsumer);
+        co_return found.has_value() ? std::optional(found->stored) : std::nullopt;
+    }
+    std::optional<Offset> stored_now(Incarnation life = kLife) {
+        const auto found = world.run(node, stored(*this, life));
+        EXPECT_TRUE(found.has_value());
+        return found.value_or(std::nullopt);
+    }
+    void checkpoint() { world.run(node, table->checkpoint()); }
+
     runtime_sim::TestWorld world{1};
     runtime_sim::Node& node;
     memory::BufferPool pool;
@@ -150,7 +191,8 @@ struct TableRig {
     PartitionOptions options{.segment_size_bytes = 1 * kGiB,
                              .messages_required_to_save = 1'000'000,
                              .size_required_to_save_bytes = 1 * kGiB,
-                             .persisted = true};
+                             .persisted = true,
+                             .offsets_persisted = true};
     storage::Trash trash{"/data/trash"};
     storage::JournalReplay replay;
     std::unique_ptr<storage::ShardJournal> journal;
@@ -176,6 +218,42 @@ TEST(PartitionTable, APartitionThatCannotBeWrittenStopsNobody) {
     EXPECT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 0)), 3U);
     EXPECT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 1)), 100U);
     EXPECT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 2)), 100U);
+}
+
+constexpr Incarnation kNextLife{2};
+
+void put_messages(TableRig& rig, int count) {
+    for (int i = 0; i < count; ++i) {
+        ASSERT_TRUE(rig.append_now(0, 100).has_value());
+    }
+}
+
+// A purge. The log had nothing to flush: the checkpoint has made the directory.
+TEST(StoredOffsets, EndWithTheirLife) {
+    TableRig rig;
+    ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+    ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 9)).has_value());
+    rig.checkpoint();
+    rig.world.run(rig.node, rig.table->retire(key_of(0), kNextLife, false));
+    EXPECT_EQ(rig.stored_now(kNextLife), std::nullopt);
+}
+
+// The same, and a kill before it was carried out.
+TEST(StoredOffsets, EndWithTheirLifeAfterAKill) {
+    for (const bool is_retired : {true, false}) {  // else the directory is quarantined
+        SCOPED_TRACE(is_retired);
+        TableRig rig;
+        ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+        ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 9)).has_value());
+        rig.checkpoint();
+        rig.crash(runtime_sim::CrashKind::kProcess);
+        if (is_retired) {
+            rig.trash.note_retired(key_of(0), kLife);
+        }
+        rig.start();
+        EXPECT_EQ(rig.stored_now(kNextLife), std::nullopt);
+        EXPECT_EQ(rig.node.disk->exists("/data/quarantine"), !is_retired);
+    }
 }
 
 TEST(PartitionTable, PartitionsAtRestHoldNoFiles) {

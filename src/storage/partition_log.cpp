@@ -39,6 +39,7 @@ PartitionLog::PartitionLog(StorageContext& context, std::string root, std::strin
       incarnation_(incarnation),
       options_(options),
       log_number_(context.next_log_number()),
+      making_directory_(context.ready, 1),
       flush_done_(context.ready),
       sync_done_(context.ready),
       scope_(context.ready) {

@@ -184,11 +184,16 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] std::size_t segment_count() const noexcept { return segments_.size(); }
     [[nodiscard]] SegmentFacts segment(std::size_t index) const noexcept;
 
+    // ---- the directory
+    // -----------------------------------------------------------------------------------
+    /// For files of others in the log's directory: it is there afterwards, and says of which life
+    /// it is. `stable`: so are the entries of the directories above.
+    coro::Task<Status> prepare_directory(bool stable);
+
     // ---- dropping
     // ----------------------------------------------------------------------------------------
-    /// The oldest sealed segment goes into the trash. Error SegmentNotFound when there is none.
-    coro::Task<Status> drop_oldest_segment();
-    /// Drops everything: the directory goes into the trash. The log is not used afterwards.
+    /// Drops everything: the directory goes into the trash, whoever made it. The log is not used
+    /// afterwards.
     coro::Task<Status> destroy();
 
     // ---- state
@@ -353,8 +358,7 @@ class PartitionLog : public coro::Anchored {
     // partition_log_drop.cpp
     coro::Task<void> quiesce();
     coro::Task<Status> move_to_trash(Offset start);
-    [[nodiscard]] std::vector<Segment> forget_everything();
-    coro::Task<Status> drop_everything();
+    void forget_everything();
 
     [[nodiscard]] std::string path_of(Offset start, std::string_view extension) const;
     [[nodiscard]] Offset flushed_end() const noexcept;
@@ -382,9 +386,9 @@ class PartitionLog : public coro::Anchored {
     bool last_is_sealed_ = false;    ///< the last segment takes no more
     Writer writer_;                  ///< of the last segment
     std::vector<PendingRelease> pending_releases_;
-    bool directory_exists_ = false;
-    bool entries_dirty_ = false;  ///< directory entries not stable yet
-    bool parents_dirty_ = false;  ///< nor, perhaps, those of the directories above
+    bool directory_exists_ = false;  ///< and it says whose it is
+    bool entries_dirty_ = false;     ///< directory entries not stable yet
+    bool parents_dirty_ = false;     ///< nor, perhaps, those of the directories above
 
     bool flush_running_ = false;
     bool sync_running_ = false;
@@ -409,6 +413,7 @@ class PartitionLog : public coro::Anchored {
     bool has_stable_damage_ = false;  ///< in the part of the last segment that was synced
     Offset recovered_end_;  ///< next offset after recovery; complete when the files say so
 
+    coro::Semaphore making_directory_;
     coro::WaitList flush_done_;
     coro::WaitList sync_done_;
     coro::Scope scope_;

@@ -1,5 +1,5 @@
-// Dropping segments: retention, deletion. Files go to the trash by rename, a deleted
-// partition as a whole directory; their bytes are freed there.
+// The end of a log, and of segments that nothing needs. Files go to the trash by rename, a
+// partition that was deleted or purged as a whole directory; their bytes are freed there.
 #include <cerrno>
 #include <format>
 
@@ -46,34 +46,8 @@ Task<Status> trash_partition(StorageContext& context, std::string directory, Par
     co_return moved;
 }
 
-Task<Status> PartitionLog::drop_oldest_segment() {
-    if (segments_.empty() || !segment(0).sealed) {
-        co_return fail(ErrorCode::kSegmentNotFound);
-    }
-    // The name of the last segment carries the next offset: it goes only when there is another one.
-    if (segments_.size() == 1) {
-        if (flush_running_) {
-            co_return fail(ErrorCode::kTransientNotAccepted);
-        }
-        flush_running_ = true;
-        const Status created = co_await create_segment(flushed_end());
-        flush_running_ = false;
-        flush_done_.wake_all();
-        GALGO_CO_TRY(created);
-    }
-    const Offset start = segments_.front().start;
-    GALGO_CO_TRY(co_await move_to_trash(start));
-    if (!segments_.empty() && segments_.front().start == start) {
-        segments_.erase(segments_.begin());
-        count_segments();
-    }
-    entries_dirty_ = true;
-    co_return Status{};
-}
-
-/// Lets go of everything in memory; returns the segments, whose files are still there. Nothing is
-/// on its way.
-std::vector<PartitionLog::Segment> PartitionLog::forget_everything() {
+/// Lets go of everything in memory. Nothing is on its way.
+void PartitionLog::forget_everything() {
     for (std::size_t i = 0; i < tail_.size(); ++i) {
         if (tail_[i].journal_sequence != 0) {
             context_.journal.release(tail_[i].journal_sequence, 1);
@@ -89,34 +63,18 @@ std::vector<PartitionLog::Segment> PartitionLog::forget_everything() {
     pending_releases_.clear();
     synced_total_ = written_total_;
     writer_ = Writer{};
-    std::vector<Segment> dropped = std::move(segments_);
     segments_.clear();
     last_is_sealed_ = false;
     count_segments();
-    return dropped;
-}
-
-Task<Status> PartitionLog::drop_everything() {
-    const std::vector<Segment> dropped = forget_everything();
-    Status status;
-    for (const Segment& segment : dropped) {
-        const Status moved = co_await move_to_trash(segment.start);
-        if (!moved.has_value() && status.has_value()) {
-            status = moved;
-        }
-    }
-    co_return status;
 }
 
 Task<Status> PartitionLog::destroy() {
     closed_ = true;
     co_await quiesce();
     co_await scope_.close();
-    (void)forget_everything();
+    forget_everything();
     context_.files.forget_log(log_number_);
-    if (!directory_exists_) {
-        co_return Status{};
-    }
+    // Also one that the log knows nothing of: it must not be found by the next life.
     const Status moved = co_await trash_partition(context_, directory_, partition_, incarnation_);
     co_return moved;
 }

@@ -388,14 +388,35 @@ Task<Status> PartitionLog::seal() {
     co_return Status{};
 }
 
+/// The directory, with the file that says whose it is: stable before anything else is in it. One
+/// at a time: a flush and a checkpoint of offsets may come together.
 Task<Status> PartitionLog::make_directory() {
-    if (directory_exists_) {
-        co_return Status{};
+    co_await making_directory_.acquire();
+    Status made;
+    if (!directory_exists_) {
+        made = co_await runtime::make_directories(context_.io, directory_);
+        if (made.has_value()) {
+            made = co_await write_incarnation();
+        }
+        if (made.has_value()) {
+            made = co_await runtime::sync_directory(context_.io, directory_);
+        }
+        if (made.has_value()) {
+            made = co_await sync_parents();
+        }
+        directory_exists_ = made.has_value();
+        parents_dirty_ = parents_dirty_ && !made.has_value();
     }
-    GALGO_CO_TRY(co_await runtime::make_directories(context_.io, directory_));
-    GALGO_CO_TRY(co_await write_incarnation());
-    GALGO_CO_TRY(co_await sync_parents());
-    directory_exists_ = true;
+    making_directory_.release();
+    co_return made;
+}
+
+Task<Status> PartitionLog::prepare_directory(bool stable) {
+    GALGO_CO_TRY(co_await make_directory());
+    if (stable && parents_dirty_) {
+        GALGO_CO_TRY(co_await sync_parents());
+        parents_dirty_ = false;
+    }
     co_return Status{};
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <format>
+#include <optional>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
@@ -23,6 +24,7 @@ using memory::BufRef;
 namespace {
 
 constexpr std::string_view kIncarnationName = "/incarnation";
+constexpr std::size_t kIncarnationBytes = 16;
 constexpr std::string_view kFencedName = "/fenced";
 constexpr std::size_t kWindowBytes = 64 * kKiB;
 constexpr std::size_t kCopyBytes = 1 * kMiB;
@@ -33,16 +35,26 @@ constexpr std::uint64_t kHealBytesMax = 8 * kMiB;
 /// Bound of what is searched for whole batches behind damage, and held in memory meanwhile.
 constexpr std::uint64_t kSalvageBytesMax = 64 * kMiB;
 
-Task<Result<std::vector<std::byte>>> read_small_file(runtime::IoBackend& io,
-                                                     const std::string& path) {
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                        co_await runtime::open(io, path, runtime::OpenMode::kRead));
-    std::vector<std::byte> bytes(64);
-    const Result<std::size_t> got = co_await runtime::read(io, file, bytes, 0);
-    (void)co_await runtime::close(io, file);
+/// Whose files are in the directory; empty when it does not say.
+Task<Result<std::optional<Incarnation>>> read_incarnation(runtime::IoBackend& io,
+                                                          const std::string& directory) {
+    const std::string path = directory + std::string(kIncarnationName);
+    const Result<runtime::FileHandle> file =
+        co_await runtime::open(io, path, runtime::OpenMode::kRead);
+    if (!file.has_value() && file.error().os_errno == ENOENT) {
+        co_return std::nullopt;
+    }
+    GALGO_CO_TRY(file);
+    std::byte bytes[kIncarnationBytes + 1];
+    const Result<std::size_t> got = co_await runtime::read(io, *file, bytes, 0);
+    (void)co_await runtime::close(io, *file);
     GALGO_CO_TRY(got);
-    bytes.resize(*got);
-    co_return bytes;
+    if (*got != kIncarnationBytes ||
+        load<std::uint64_t>(bytes, 8) != detail::checksum(ConstBytes(bytes).first(8))) {
+        observe::log_warn("storage", "incarnation file is damaged", {{"directory", directory}});
+        co_return std::nullopt;
+    }
+    co_return Incarnation(load<std::uint64_t>(bytes, 0));
 }
 
 Offset end_of(const wire::BatchHeader& header) noexcept {
@@ -155,39 +167,34 @@ Task<Status> PartitionLog::list_segments() {
     co_return Status{};
 }
 
-/// Files of an earlier incarnation (a purge or a deletion that was cut short) go to the trash.
+/// The directory of an earlier incarnation (a purge or a deletion that was cut short) goes to the
+/// trash as a whole: its offsets and its fence end with it.
 Task<Status> PartitionLog::check_incarnation() {
-    const std::string path = directory_ + std::string(kIncarnationName);
-    const auto bytes = co_await read_small_file(context_.io, path);
-    if (!bytes.has_value()) {
-        if (bytes.error().os_errno == ENOENT) {
-            co_return Status{};  // files that were brought here by hand are this incarnation's
+    GALGO_CO_TRY_ASSIGN(const std::optional<Incarnation> found,
+                        co_await read_incarnation(context_.io, directory_));
+    if (!found.has_value()) {
+        // Brought here by hand, or the work of a process that was killed before it had written the
+        // file. This incarnation's: the next one must not take them for its own.
+        directory_exists_ = false;
+        const Status noted = co_await make_directory();
+        if (!noted.has_value()) {
+            observe::log_warn("storage", "an incarnation file cannot be written now",
+                              {{"directory", directory_}, {"error", to_string(noted.error())}});
         }
-        co_return std::unexpected(bytes.error());
-    }
-    if (bytes->size() != 16 ||
-        load<std::uint64_t>(*bytes, 8) != detail::checksum(ConstBytes(*bytes).first(8))) {
-        observe::log_warn("storage", "incarnation file is damaged", {{"directory", directory_}});
         co_return Status{};
     }
-    const Incarnation found(load<std::uint64_t>(*bytes, 0));
-    if (found == incarnation_) {
+    if (*found == incarnation_) {
         co_return Status{};
     }
-    if (found > incarnation_ || !context_.trash.is_retired(partition_, found)) {
-        segments_.clear();
-        GALGO_CO_TRY(co_await quarantine_partition(context_, root_, directory_, partition_, found));
-        directory_exists_ = entries_dirty_ = false;
-        co_return Status{};
+    const std::size_t segment_count = segments_.size();
+    segments_.clear();
+    directory_exists_ = entries_dirty_ = false;
+    if (*found > incarnation_ || !context_.trash.is_retired(partition_, *found)) {
+        co_return co_await quarantine_partition(context_, root_, directory_, partition_, *found);
     }
     observe::log_info("storage", "dropping what an earlier incarnation left",
-                      {{"directory", directory_}, {"segments", segments_.size()}});
-    const Incarnation wanted = std::exchange(incarnation_, found);  // names the files in the trash
-    const Status dropped = co_await drop_everything();
-    incarnation_ = wanted;
-    GALGO_CO_TRY(dropped);
-    const Status noted = co_await write_incarnation();
-    co_return noted;
+                      {{"directory", directory_}, {"segments", segment_count}});
+    co_return co_await trash_partition(context_, directory_, partition_, *found);
 }
 
 /// No entry of the metadata log ended that life: it may be all that is left of messages.
@@ -215,21 +222,17 @@ Task<Status> quarantine_partition(StorageContext& context, std::string root, std
 
 Task<Status> trash_unopened(StorageContext& context, std::string root, std::string directory,
                             PartitionKey partition, Incarnation incarnation) {
-    const auto bytes =
-        co_await read_small_file(context.io, directory + std::string(kIncarnationName));
-    if (bytes.has_value() && bytes->size() == 16 &&
-        load<std::uint64_t>(*bytes, 8) == detail::checksum(ConstBytes(*bytes).first(8))) {
-        const Incarnation found(load<std::uint64_t>(*bytes, 0));
-        if (!context.trash.is_retired(partition, found)) {
-            co_return co_await quarantine_partition(context, std::move(root), std::move(directory),
-                                                    partition, found);
-        }
+    const Result<std::optional<Incarnation>> found =
+        co_await read_incarnation(context.io, directory);
+    if (found.has_value() && found->has_value() && !context.trash.is_retired(partition, **found)) {
+        co_return co_await quarantine_partition(context, std::move(root), std::move(directory),
+                                                partition, **found);
     }
     co_return co_await trash_partition(context, std::move(directory), partition, incarnation);
 }
 
 Task<Status> PartitionLog::write_incarnation() {
-    std::byte bytes[16];
+    std::byte bytes[kIncarnationBytes];
     store<std::uint64_t>(bytes, 0, incarnation_.value());
     store<std::uint64_t>(bytes, 8, detail::checksum(ConstBytes(bytes).first(8)));
     const std::string path = directory_ + std::string(kIncarnationName);

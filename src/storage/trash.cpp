@@ -75,10 +75,11 @@ Task<Status> Trash::take(runtime::IoBackend& io, std::string from, std::string n
     GALGO_CO_TRY(co_await runtime::make_directories(io, directory_));
     const std::string to = directory_ + '/' + name;
     const Status moved = co_await runtime::rename(io, from, to);
-    if (!moved.has_value() && moved.error().os_errno != ENOENT) {
+    if (moved.has_value()) {
+        has_work_.store(true, std::memory_order_relaxed);
+    } else if (moved.error().os_errno != ENOENT) {
         co_return moved;
     }
-    has_work_.store(true, std::memory_order_relaxed);
     co_return Status{};
 }
 

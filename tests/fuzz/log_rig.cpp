@@ -136,9 +136,9 @@ Task<Status> LogRig::boot(Incarnation incarnation) {
     node_.loop->add_turn_end([journal = journal_.get()] { journal->end_of_turn(); });
     context_ =
         std::make_unique<storage::StorageContext>(io, node_.queue(), pool(), *journal_, trash_);
-    GALGO_CO_TRY_ASSIGN(
-        log_, co_await storage::PartitionLog::open(*context_, "/", kLogDirectory, PartitionKey{0},
-                                                   incarnation, options_, &replay_));
+    GALGO_CO_TRY_ASSIGN(log_, co_await storage::PartitionLog::open(
+                                  *context_, "/data", kLogDirectory, PartitionKey{0}, incarnation,
+                                  options_, &replay_));
     co_return Status{};
 }
 

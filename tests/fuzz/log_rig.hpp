@@ -23,8 +23,8 @@
 
 namespace galgo::fuzz {
 
-inline const std::string kLogDirectory = "/p";
-inline const std::string kStateDirectory = "/state";
+inline const std::string kLogDirectory = "/data/p";
+inline const std::string kStateDirectory = "/data/state";
 
 using Bytes = std::vector<std::byte>;
 
@@ -85,7 +85,7 @@ class LogRig {
     runtime_sim::TestWorld world_{1};
     runtime_sim::Node& node_ = world_.add_node();
     storage::JournalReplay replay_;
-    storage::Trash trash_{"/trash"};
+    storage::Trash trash_{"/data/trash"};
     std::unique_ptr<storage::ShardJournal> journal_;
     std::unique_ptr<storage::StorageContext> context_;
     std::unique_ptr<storage::PartitionLog> log_;

@@ -1,7 +1,8 @@
 // Any bytes as the small files of a data directory; byte 0 chooses which. Laws:
 //   consumer offset   loaded or named as damaged, never both and never dropped; encodes to itself
 //   FORMAT            opened exactly when its first line names a version that we know; not changed
-//   incarnation       a log of an older life goes, all else stays, whatever the file says
+//   incarnation       a log of another life goes, all else stays, whatever the file says; it says
+//                     whose the directory is afterwards
 //   file names        what parses names the same file again
 #include <unistd.h>
 
@@ -109,13 +110,16 @@ void check_incarnation_file(ConstBytes bytes) {
     rig.open(kNow);
     const bool sound =
         bytes.size() == 16 && load<std::uint64_t>(bytes, 8) == crypto::xxh3_64(bytes.first(8));
-    const bool older = sound && Incarnation(load<std::uint64_t>(bytes, 0)) < kNow;
-    GALGO_CHECK(rig.log().end_offset() == Offset(older ? 0 : 3));
-    GALGO_CHECK(rig.read_all(10, true).size() == (older ? 0U : 3U));
+    const bool other = sound && Incarnation(load<std::uint64_t>(bytes, 0)) != kNow;
+    GALGO_CHECK(rig.log().end_offset() == Offset(other ? 0 : 3));
+    GALGO_CHECK(rig.read_all(10, true).size() == (other ? 0U : 3U));
     GALGO_CHECK(rig.append(1).has_value());
     rig.close();
+    const auto file = rig.disk().read_file(kLogDirectory + "/incarnation");
+    GALGO_CHECK(file.has_value() && file->size() == 16 &&
+                load<std::uint64_t>(*file, 0) == kNow.value());
     rig.open(kNow);
-    GALGO_CHECK(rig.read_all(10, true).size() == (older ? 1U : 4U));
+    GALGO_CHECK(rig.read_all(10, true).size() == (other ? 1U : 4U));
 }
 
 // ---- names
