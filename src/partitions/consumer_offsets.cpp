@@ -181,7 +181,8 @@ Task<Status> Partition::write_offset_files(
     for (const ConsumerKey& consumer : erased) {
         if (!offsets_.find(consumer).has_value()) {
             GALGO_CO_TRY(co_await storage::remove_offset_file(
-                io, directory_, static_cast<storage::OffsetOwner>(consumer.kind), consumer.id));
+                io, directory_, static_cast<storage::OffsetOwner>(consumer.kind), consumer.id,
+                options_.offsets_persisted));
         }
     }
     co_return Status{};

@@ -172,6 +172,11 @@ struct TableRig {
         const Status stored = co_await handle->store_offset(kConsumer, Offset{offset});
         co_return stored;
     }
+    static Task<Status> forget(TableRig& rig) {
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, kLife));
+        const Status deleted = co_await handle->delete_offset(kConsumer);
+        co_return deleted;
+    }
     static Task<Result<std::optional<Offset>>> stored(TableRig& rig, Incarnation life) {
         GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, life));
         const std::optional<StoredOffset> found = handle->stored_offset(kConsumer);
@@ -254,6 +259,30 @@ TEST(StoredOffsets, EndWithTheirLifeAfterAKill) {
         EXPECT_EQ(rig.stored_now(kNextLife), std::nullopt);
         EXPECT_EQ(rig.node.disk->exists("/data/quarantine"), !is_retired);
     }
+}
+
+void lose_power_and_journals(TableRig& rig) {
+    rig.crash(runtime_sim::CrashKind::kPower);
+    for (const std::string& path : rig.node.disk->list_all()) {
+        if (path.ends_with(".wal")) {
+            ASSERT_GE(rig.node.disk->unlink(path), 0);
+        }
+    }
+    rig.start();
+}
+
+// Their records are released then: the files have to be stable, and those that were deleted gone.
+TEST(StoredOffsets, ACheckpointIsStableWithAllItsDirectories) {
+    TableRig rig;
+    ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+    ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 4)).has_value());
+    rig.checkpoint();
+    ASSERT_NO_FATAL_FAILURE(lose_power_and_journals(rig));
+    EXPECT_EQ(rig.stored_now(), Offset{4});
+    ASSERT_TRUE(rig.world.run(rig.node, TableRig::forget(rig)).has_value());
+    rig.checkpoint();
+    ASSERT_NO_FATAL_FAILURE(lose_power_and_journals(rig));
+    EXPECT_EQ(rig.stored_now(), std::nullopt);
 }
 
 TEST(PartitionTable, PartitionsAtRestHoldNoFiles) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -37,19 +38,6 @@ std::unexpected<std::string> refuse(const std::string& path, std::string_view wh
         std::format("data directory {}: {}: {}", path, what, std::strerror(error)));
 }
 
-/// Makes the directory and its parents. 0 or errno.
-int make_directories(const std::string& path, mode_t mode) {
-    for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-        const std::string part = path.substr(0, end);
-        if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
-            return errno;
-        }
-        if (end == std::string::npos) {
-            return 0;
-        }
-    }
-}
-
 int sync_path(const std::string& path) {
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) {
@@ -58,6 +46,32 @@ int sync_path(const std::string& path) {
     const int result = ::fsync(file) == 0 ? 0 : errno;
     ::close(file);
     return result;
+}
+
+/// Makes the name of `path` (which does not end in '/') stable in the directory above. 0 or errno;
+/// one that may not be opened, or whose file system knows no sync of directories, is left as it is.
+int sync_parent(const std::string& path) {
+    const std::size_t end = path.rfind('/');
+    const int error =
+        sync_path(end == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(end, 1)));
+    return error == EACCES || error == EINVAL || error == EROFS ? 0 : error;
+}
+
+/// Makes the directory and its parents; what is new has a stable name. 0 or errno.
+int make_directories(const std::string& path, mode_t mode) {
+    for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+        const std::string part = path.substr(0, end);
+        if (::mkdir(part.c_str(), mode) == 0) {
+            if (const int error = sync_parent(part); error != 0) {
+                return error;
+            }
+        } else if (errno != EEXIST) {
+            return errno;
+        }
+        if (end == std::string::npos) {
+            return 0;
+        }
+    }
 }
 
 int take_lock(int file, std::uint32_t wait_ms) {
@@ -169,6 +183,10 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
     }
     if (const int error = make_directories(path, kDirectoryMode); error != 0) {
         return refuse(path, "cannot make it", error);
+    }
+    // Always: a process that was killed may have made it and not come this far.
+    if (const int error = sync_parent(path); error != 0) {
+        return refuse(path, "cannot sync its parent", error);
     }
     const int file = ::open((path + "/LOCK").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (file < 0) {

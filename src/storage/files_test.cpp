@@ -62,10 +62,10 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     ASSERT_TRUE(write(OffsetOwner::kConsumer, 7, 2).has_value());
     ASSERT_TRUE(write(OffsetOwner::kGroup, 3, 5).has_value());
     ASSERT_TRUE(write(OffsetOwner::kGroup, 4, 6).has_value());
-    ASSERT_TRUE(
-        world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
-    ASSERT_TRUE(
-        world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4)).has_value());
+    ASSERT_TRUE(world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4, true))
+                    .has_value());
+    ASSERT_TRUE(world.run(node, remove_offset_file(*node.io, "/p", OffsetOwner::kGroup, 4, true))
+                    .has_value());
     node.disk->write_file("/p/offsets/consumers/8", {});
     node.disk->write_file("/p/offsets/consumers/9.tmp", {});
     node.disk->write_file("/p/offsets/consumers/name", {});
@@ -78,6 +78,9 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     EXPECT_TRUE(node.disk->exists("/p/offsets/consumers/8"));
     EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/9.tmp"));
     EXPECT_TRUE(world.run(node, load_offsets(*node.io, "/absent"))->offsets.empty());
+    EXPECT_TRUE(
+        world.run(node, remove_offset_file(*node.io, "/absent", OffsetOwner::kGroup, 4, true))
+            .has_value());
 }
 
 TEST(Trash, DeletesInSteps) {

@@ -148,11 +148,19 @@ Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partiti
 }
 
 Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory,
-                                OffsetOwner owner, std::uint32_t id) {
-    const std::string path = directory_of(partition_directory, owner) + '/' + std::to_string(id);
+                                OffsetOwner owner, std::uint32_t id, bool sync) {
+    const std::string directory = directory_of(partition_directory, owner);
+    const std::string path = directory + '/' + std::to_string(id);
     const Status removed = co_await runtime::unlink(io, path);
     if (!removed.has_value() && removed.error().os_errno != ENOENT) {
         co_return removed;
+    }
+    if (sync) {
+        // Also when it was absent: an earlier attempt may have failed here.
+        const Status synced = co_await runtime::sync_directory(io, directory);
+        if (!synced.has_value() && synced.error().os_errno != ENOENT) {
+            co_return synced;
+        }
     }
     co_return Status{};
 }

@@ -45,15 +45,16 @@ struct LoadedOffsets {
 [[nodiscard]] std::optional<Offset> decode_offset_file(ConstBytes bytes) noexcept;
 
 /// Replaces the file of one consumer; makes the directories when they are absent. `sync`: stable
-/// when it returns, its directory entry included.
+/// when it returns, with the entries below the partition's directory and of `offsets` in it; those
+/// above are the log's (PartitionLog::prepare_directory).
 coro::Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                      ConsumerOffset offset, bool sync);
 /// Replaces the mark: every change with an op up to `op` is in the files.
 coro::Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partition_directory,
                                            OpNumber op, bool sync);
-/// An absent file is success.
+/// An absent file is success. `sync`: it stays away after a loss of power, too.
 coro::Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory,
-                                      OffsetOwner owner, std::uint32_t id);
+                                      OffsetOwner owner, std::uint32_t id, bool sync);
 /// All files below the partition's directory; absent directories are empty. Names that are no
 /// number are skipped, leftovers of an interrupted replacement are deleted. A damaged mark counts
 /// as none: then every record of the journals is applied.
