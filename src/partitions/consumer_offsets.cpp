@@ -31,18 +31,14 @@ Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
     if (!may_store(consumer)) {
         co_return fail(ErrorCode::kTooManyConsumerOffsets);
     }
-    co_return co_await journal_offset(
-        consumer, offset,
-        [](Partition& self, ConsumerKey of, Offset to) { self.offsets_.store(of, to); });
+    co_return co_await journal_offset(consumer, offset, false);
 }
 
 Task<Status> Partition::delete_offset(ConsumerKey consumer) {
     if (!offsets_.find(consumer).has_value()) {
         co_return fail(ErrorCode::kConsumerOffsetNotFound);
     }
-    co_return co_await journal_offset(
-        consumer, std::nullopt,
-        [](Partition& self, ConsumerKey of, Offset) { self.offsets_.erase(of); });
+    co_return co_await journal_offset(consumer, std::nullopt, false);
 }
 
 void Partition::forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone) {
@@ -53,20 +49,24 @@ void Partition::forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone)
         }
     }
     for (const ConsumerKey& consumer : gone) {
-        offsets_.erase(consumer);
+        offsets_.erase(consumer, OpNumber{~std::uint64_t{0}});
     }
     if (!gone.empty() && !is_linked()) {
         environment_.dirty.push_back(*this);
     }
 }
 
-/// Takes a change through the group and the journal, and applies it when it is committed. Its
+/// Takes a change through the group and the journal, and applies it when it is committed (one that
+/// `is_raised` stands in memory already, and gives way to nothing that was admitted before it). Its
 /// record counts for the next checkpoint only then: a checkpoint that ran in between would give the
 /// record up without having written the value.
 Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offset> offset,
-                                       ApplyOffset apply) {
+                                       bool is_raised) {
     Append change(environment_.storage.ready);
     GALGO_CO_TRY(driver_.admit(change, environment_.loop.wall_now()));
+    if (is_raised) {
+        offsets_.note_op(consumer, *offset, change.op());
+    }
     const storage::JournalRecord record{.kind = offset.has_value()
                                                     ? storage::JournalKind::kOffsetSet
                                                     : storage::JournalKind::kOffsetDelete,
@@ -86,11 +86,18 @@ Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offse
     });
     co_await change.settled();
     if (change.outcome() == ErrorCode::kOk) {
-        apply(*this, consumer, offset.value_or(Offset{0}));
+        if (offset.has_value()) {
+            offsets_.store(consumer, *offset, change.op());
+        } else {
+            offsets_.erase(consumer, change.op());
+        }
         offsets_op_ = std::max(offsets_op_, change.op());
     }
     if (written.has_value()) {
         note_offset_record(*written);
+    }
+    if (change.outcome() == ErrorCode::kOk && offset.has_value()) {
+        give_up_older_record(consumer, change.op(), *written);
     }
     if (change.outcome() != ErrorCode::kOk) {
         co_return std::unexpected(written.has_value() ? Error{.code = change.outcome()}
@@ -110,6 +117,27 @@ void Partition::note_offset_record(std::uint64_t journal_file) {
     }
 }
 
+/// The journal has a newer record of the consumer, in `journal_file`: the one before is not needed
+/// any more. So a partition whose checkpoints fail holds one record a consumer, however long.
+void Partition::give_up_older_record(ConsumerKey consumer, OpNumber op,
+                                     std::uint64_t journal_file) {
+    const auto found = offsets_.entries().find(consumer);
+    if (found != offsets_.entries().end() && found->second.op == op) {
+        forget_offset_record(std::exchange(found->second.record_file, journal_file));
+    }
+}
+
+void Partition::forget_offset_record(std::uint64_t journal_file) {
+    const auto found = std::ranges::find(offset_records_, journal_file, &OffsetRecords::file);
+    if (journal_file == 0 || found == offset_records_.end()) {
+        return;
+    }
+    if (--found->count == 0) {
+        offset_records_.erase(found);
+    }
+    environment_.storage.journal.release(journal_file, 1);
+}
+
 Task<Status> Partition::checkpoint_offsets() {
     // One at a time: an older value must not be renamed over a newer one whose record is given up.
     co_await checkpointing_.acquire();
@@ -126,11 +154,12 @@ Task<Status> Partition::write_checkpoint() {
     std::swap(records, offset_records_);
     std::vector<ConsumerKey> erased;
     std::swap(erased, offsets_.erased());
-    std::vector<std::pair<ConsumerKey, Offset>> changed;
+    std::vector<ChangedOffset> changed;
     for (auto& [consumer, entry] : offsets_.entries()) {
-        if (entry.changed) {
-            entry.changed = false;
-            changed.emplace_back(consumer, entry.offset);
+        if (std::exchange(entry.changed, false)) {
+            changed.push_back({.consumer = consumer,
+                               .offset = entry.offset,
+                               .record_file = std::exchange(entry.record_file, 0)});
         }
     }
     Status status;
@@ -146,36 +175,42 @@ Task<Status> Partition::write_checkpoint() {
     }
     if (!status.has_value()) {
         // The records stay in the journal and the changes are tried again.
-        for (const auto& [consumer, offset] : changed) {
-            if (const auto found = offsets_.entries().find(consumer);
-                found != offsets_.entries().end()) {
-                found->second.changed = true;
-            }
-        }
         offsets_.erased().insert(offsets_.erased().end(), erased.begin(), erased.end());
         offset_records_.insert(offset_records_.begin(), records.begin(), records.end());
+        for (const ChangedOffset& change : changed) {
+            const auto found = offsets_.entries().find(change.consumer);
+            if (found == offsets_.entries().end()) {
+                continue;
+            }
+            found->second.changed = true;
+            if (found->second.record_file == 0) {
+                found->second.record_file = change.record_file;
+            } else {
+                forget_offset_record(change.record_file);
+            }
+        }
         if (!is_linked()) {
             environment_.dirty.push_back(*this);
         }
         co_return status;
     }
     checkpoint_op_ = std::max(checkpoint_op_, op);
+    offsets_recovered_ = true;
     for (const OffsetRecords& in_file : records) {
         environment_.storage.journal.release(in_file.file, in_file.count);
     }
     co_return Status{};
 }
 
-Task<Status> Partition::write_offset_files(
-    const std::vector<std::pair<ConsumerKey, Offset>>& changed,
-    const std::vector<ConsumerKey>& erased) {
+Task<Status> Partition::write_offset_files(const std::vector<ChangedOffset>& changed,
+                                           const std::vector<ConsumerKey>& erased) {
     runtime::IoBackend& io = environment_.storage.io;
-    for (const auto& [consumer, offset] : changed) {
+    for (const ChangedOffset& change : changed) {
         GALGO_CO_TRY(co_await storage::write_offset_file(
             io, directory_,
-            {.owner = static_cast<storage::OffsetOwner>(consumer.kind),
-             .id = consumer.id,
-             .offset = offset},
+            {.owner = static_cast<storage::OffsetOwner>(change.consumer.kind),
+             .id = change.consumer.id,
+             .offset = change.offset},
             options_.offsets_persisted));
     }
     for (const ConsumerKey& consumer : erased) {
@@ -192,8 +227,7 @@ Task<Status> Partition::write_offset_files(
 /// after a crash, never lost ones.
 Task<void> Partition::auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer,
                                   Offset offset) {
-    const Status journaled = co_await partition->journal_offset(
-        consumer, offset, [](Partition&, ConsumerKey, Offset) {});
+    const Status journaled = co_await partition->journal_offset(consumer, offset, true);
     static_cast<void>(journaled);
 }
 

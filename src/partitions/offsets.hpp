@@ -1,7 +1,9 @@
-// The offsets stored in one partition, by consumer. A plain map with a bound; every change is a
-// record of the shard's journal, the files are a checkpoint that is written when asked.
+// The offsets stored in one partition, by consumer. Every change is a record of the shard's
+// journal, the files are a checkpoint that is written when asked. The change with the highest op
+// wins, in whatever order they arrive here: so it is when the journal is replayed.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,33 +20,52 @@ class Offsets {
  public:
     struct Entry {
         Offset offset;
+        OpNumber op;           ///< of the change that it comes from; 0 = none yet, or from a file
         bool changed = false;  ///< since the last checkpoint
+        /// Journal file with the record of that change; 0 = none that the next checkpoint gives up.
+        std::uint64_t record_file = 0;
     };
 
     [[nodiscard]] std::optional<Offset> find(ConsumerKey consumer) const {
         const auto found = entries_.find(consumer);
         return found == entries_.end() ? std::nullopt : std::optional(found->second.offset);
     }
-    void store(ConsumerKey consumer, Offset offset) { put(consumer, offset).changed = true; }
+    void store(ConsumerKey consumer, Offset offset, OpNumber op) {
+        Entry& entry = put(consumer);
+        if (entry.op <= op) {
+            entry.offset = offset;
+            entry.op = op;
+            entry.changed = true;
+        }
+    }
     /// As the files have it.
-    void restore(ConsumerKey consumer, Offset offset) { put(consumer, offset); }
-    /// Never lowers; true when it changed something.
+    void restore(ConsumerKey consumer, Offset offset) { put(consumer).offset = offset; }
+    /// Ahead of its op, which note_op() tells. Never lowers; true when it changed something.
     bool raise(ConsumerKey consumer, Offset offset) {
         const auto found = entries_.find(consumer);
         if (found != entries_.end() && found->second.offset >= offset) {
             return false;
         }
-        store(consumer, offset);
+        Entry& entry = put(consumer);
+        entry.offset = offset;
+        entry.changed = true;
         return true;
     }
-    /// False: there was none.
-    bool erase(ConsumerKey consumer) {
-        if (entries_.erase(consumer) == 0) {
-            return false;
+    /// `offset` was raised and has its op now.
+    void note_op(ConsumerKey consumer, Offset offset, OpNumber op) {
+        const auto found = entries_.find(consumer);
+        if (found != entries_.end() && found->second.offset == offset) {
+            found->second.op = std::max(found->second.op, op);
         }
-        --counts_[index_of(consumer.kind)];
-        erased_.push_back(consumer);
-        return true;
+    }
+    /// Not one that a later change has stored already.
+    void erase(ConsumerKey consumer, OpNumber op) {
+        const auto found = entries_.find(consumer);
+        if (found != entries_.end() && found->second.op <= op) {
+            entries_.erase(found);
+            --counts_[index_of(consumer.kind)];
+            erased_.push_back(consumer);
+        }
     }
     /// How many consumers of this kind have one.
     [[nodiscard]] std::size_t count(wire::ConsumerKind kind) const noexcept {
@@ -58,12 +79,11 @@ class Offsets {
     static std::size_t index_of(wire::ConsumerKind kind) noexcept {
         return kind == wire::ConsumerKind::kGroup ? 1 : 0;
     }
-    Entry& put(ConsumerKey consumer, Offset offset) {
-        const auto [entry, added] = entries_.try_emplace(consumer);
-        if (added) {
+    Entry& put(ConsumerKey consumer) {
+        const auto [entry, is_new] = entries_.try_emplace(consumer);
+        if (is_new) {
             ++counts_[index_of(consumer.kind)];
         }
-        entry->second.offset = offset;
         return entry->second;
     }
 

@@ -1,3 +1,5 @@
+// A partition from its opening to its end: what the disk and the journals know of it, flush, close,
+// drop. Its append, poll and offsets are in the other files of this class.
 #include "partitions/partition.hpp"
 
 #include <algorithm>
@@ -62,18 +64,16 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
     std::unique_ptr<Partition> partition(new Partition(environment, std::move(directory), key,
                                                        incarnation, options, std::move(publish),
                                                        std::move(log), head));
-    const Status loaded = co_await partition->load_offsets(*offsets, facts);
-    if (!loaded.has_value()) {
-        co_await partition->close();
-        co_return std::unexpected(loaded.error());
-    }
+    co_await partition->load_offsets(*offsets, facts);
     partition->publish_counters();
     co_return partition;
 }
 
-/// The checkpoint files, then the later changes that the journals of earlier runs tell of.
-Task<Status> Partition::load_offsets(const storage::LoadedOffsets& loaded,
-                                     const storage::JournalFacts* facts) {
+/// The checkpoint files, then the later changes that the journals of earlier runs tell of. Those
+/// are written to the files; a disk that is full now costs the partition nothing but that its
+/// journals stay (recovered()).
+Task<void> Partition::load_offsets(const storage::LoadedOffsets& loaded,
+                                   const storage::JournalFacts* facts) {
     checkpoint_op_ = loaded.checkpoint;
     offsets_op_ = loaded.checkpoint;
     for (const storage::ConsumerOffset& entry : loaded.offsets) {
@@ -87,8 +87,8 @@ Task<Status> Partition::load_offsets(const storage::LoadedOffsets& loaded,
                             {"consumer_kind", static_cast<unsigned>(entry.owner)},
                             {"consumer", entry.id}});
     }
-    if (facts == nullptr || facts->offsets.empty()) {
-        co_return Status{};
+    if (facts == nullptr) {
+        co_return;
     }
     for (const storage::JournaledOffset& change : facts->offsets) {
         const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(change.consumer_kind),
@@ -97,13 +97,29 @@ Task<Status> Partition::load_offsets(const storage::LoadedOffsets& loaded,
             continue;
         }
         offsets_op_ = std::max(offsets_op_, change.op);
+        offsets_recovered_ = false;
         if (change.deleted) {
-            offsets_.erase(consumer);
+            offsets_.erase(consumer, change.op);
         } else {
-            offsets_.store(consumer, change.offset);
+            offsets_.store(consumer, change.offset, change.op);
         }
     }
-    co_return co_await checkpoint_offsets();
+    if (!offsets_recovered_) {
+        const Status written = co_await checkpoint_offsets();
+        if (!written.has_value()) {
+            observe::log_warn("partitions", "stored offsets cannot be written now",
+                              {{"directory", directory_}, {"error", to_string(written.error())}});
+        }
+    }
+}
+
+Task<Status> Partition::complete_recovery() {
+    const Status log = co_await log_->complete_recovery();
+    Status offsets;
+    if (!offsets_recovered_) {
+        offsets = co_await checkpoint_offsets();
+    }
+    co_return log.has_value() ? offsets : log;
 }
 
 std::optional<std::string> Partition::fenced() const {

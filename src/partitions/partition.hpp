@@ -82,12 +82,14 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
 
     [[nodiscard]] PartitionKey key() const noexcept { return key_; }
     [[nodiscard]] Incarnation incarnation() const noexcept { return incarnation_; }
-    /// Nothing of it can be served; why, for health and log.
+    /// It takes no messages; why, for health and log. Polls and stored offsets go on.
     [[nodiscard]] std::optional<std::string> fenced() const;
     /// Nothing of it is left in the journals of earlier runs.
-    [[nodiscard]] bool recovered() const noexcept { return log_->recovery_complete(); }
+    [[nodiscard]] bool recovered() const noexcept {
+        return offsets_recovered_ && log_->recovery_complete();
+    }
     /// Tries again what kept it from that.
-    coro::Task<Status> complete_recovery() { return log_->complete_recovery(); }
+    coro::Task<Status> complete_recovery();
     /// Does it need records in the journal files `first` to `last`?
     [[nodiscard]] bool pins_journal(std::uint64_t first, std::uint64_t last) const noexcept;
     /// Woken when the last request that held the partition has ended.
@@ -137,16 +139,22 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// The consumer has a stored offset, or there is room for one more of its kind.
     [[nodiscard]] bool may_store(ConsumerKey consumer) const;
     coro::Task<Result<Offset>> start_of(const PollRequest& request);
-    coro::Task<Status> load_offsets(const storage::LoadedOffsets& loaded,
-                                    const storage::JournalFacts* facts);
-    coro::Task<Status> write_offset_files(
-        const std::vector<std::pair<ConsumerKey, Offset>>& changed,
-        const std::vector<ConsumerKey>& erased);
+    coro::Task<void> load_offsets(const storage::LoadedOffsets& loaded,
+                                  const storage::JournalFacts* facts);
+    /// What a checkpoint writes.
+    struct ChangedOffset {
+        ConsumerKey consumer;
+        Offset offset;
+        std::uint64_t record_file = 0;
+    };
+    coro::Task<Status> write_offset_files(const std::vector<ChangedOffset>& changed,
+                                          const std::vector<ConsumerKey>& erased);
     coro::Task<Status> write_checkpoint();
     void note_offset_record(std::uint64_t journal_file);
-    using ApplyOffset = void (*)(Partition& self, ConsumerKey consumer, Offset offset);
+    void give_up_older_record(ConsumerKey consumer, OpNumber op, std::uint64_t journal_file);
+    void forget_offset_record(std::uint64_t journal_file);
     coro::Task<Status> journal_offset(ConsumerKey consumer, std::optional<Offset> offset,
-                                      ApplyOffset apply);
+                                      bool is_raised);
     static coro::Task<void> auto_commit(coro::Anchor<Partition> partition, ConsumerKey consumer,
                                         Offset offset);
 
@@ -165,8 +173,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     };
     Offsets offsets_;
     std::vector<OffsetRecords> offset_records_;
-    OpNumber offsets_op_;     // the last change of an offset that was applied
-    OpNumber checkpoint_op_;  // changes up to it are in the files
+    OpNumber offsets_op_;            // the last change of an offset that was applied
+    OpNumber checkpoint_op_;         // changes up to it are in the files
+    bool offsets_recovered_ = true;  ///< no change is in the journals of earlier runs alone
     coro::Semaphore checkpointing_;
     coro::WaitList released_;
     Offset next_offset_;      ///< of the next message to be admitted

@@ -1,3 +1,5 @@
+// Rows of open partitions: opening at the first touch, retirement, relief of the journal, and the
+// housekeeping of all of them.
 #include "partitions/partition_table.hpp"
 
 #include <algorithm>

@@ -90,7 +90,7 @@ class PartitionTable : public coro::Anchored {
     /// Is there a directory with data for this key? Synchronous, for boot.
     [[nodiscard]] bool has_files(PartitionKey key) const;
     [[nodiscard]] std::size_t open_count() const noexcept { return rows_.size(); }
-    /// Keys and reasons of partitions that cannot serve.
+    /// Keys and reasons of partitions that take no messages; reads of them go on.
     [[nodiscard]] std::vector<std::string> faults() const;
 
  private:

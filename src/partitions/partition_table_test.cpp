@@ -177,6 +177,17 @@ struct TableRig {
         const Status deleted = co_await handle->delete_offset(kConsumer);
         co_return deleted;
     }
+    /// As a group member or a consumer asks for what comes next.
+    static Task<Result<std::uint32_t>> poll_next(TableRig& rig, Incarnation life) {
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, life));
+        GALGO_CO_TRY_ASSIGN(const PollResult polled,
+                            co_await handle->poll({.consumer = kConsumer,
+                                                   .strategy = {.kind = wire::PollingKind::kNext},
+                                                   .count = 1000,
+                                                   .bytes_max = 64 * kMiB,
+                                                   .auto_commit = true}));
+        co_return polled.read.message_count;
+    }
     static Task<Result<std::optional<Offset>>> stored(TableRig& rig, Incarnation life) {
         GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, life));
         const std::optional<StoredOffset> found = handle->stored_offset(kConsumer);
@@ -259,6 +270,75 @@ TEST(StoredOffsets, EndWithTheirLifeAfterAKill) {
         EXPECT_EQ(rig.stored_now(kNextLife), std::nullopt);
         EXPECT_EQ(rig.node.disk->exists("/data/quarantine"), !is_retired);
     }
+}
+
+TEST(StoredOffsets, AFullDiskDoesNotKeepAPartitionFromOpening) {
+    TableRig rig;
+    ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+    ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 4)).has_value());
+    rig.crash(runtime_sim::CrashKind::kProcess);
+    for (const char* name : {"consumers/1.tmp", ".log"}) {
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kOpen, .path_contains = name, .times = 1000, .error = ENOSPC});
+    }
+    rig.start();
+    EXPECT_EQ(rig.stored_now(), Offset{4});
+    EXPECT_EQ(*rig.world.run(rig.node, TableRig::count_of(rig, 0)), 10U);
+    EXPECT_FALSE(rig.table->recovered());
+    rig.world.run(rig.node, rig.table->complete_recovery());
+    EXPECT_FALSE(rig.table->recovered());
+    rig.node.disk->clear_faults();
+    rig.world.run_for(2 * kSecond);
+    rig.world.run(rig.node, rig.table->complete_recovery());
+    EXPECT_TRUE(rig.table->recovered());
+    ASSERT_TRUE(rig.world.run(rig.node, rig.replay.remove_files(*rig.node.io)).has_value());
+    rig.crash(runtime_sim::CrashKind::kPower);
+    rig.start();
+    EXPECT_EQ(rig.stored_now(), Offset{4});
+}
+
+// What the journal names last is what counts after a restart; so it is before it.
+TEST(StoredOffsets, TheLaterOfTwoChangesWins) {
+    TableRig rig;
+    ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+    const auto both = [](TableRig& r) -> Task<bool> {
+        auto [stored, polled] =
+            co_await coro::all(TableRig::store(r, 3), TableRig::poll_next(r, kLife));
+        co_return stored.has_value() && polled.has_value() && *polled == 10;
+    };
+    EXPECT_TRUE(rig.world.run(rig.node, both(rig)));
+    rig.world.run_for(kSecond);
+    EXPECT_EQ(rig.stored_now(), Offset{9});
+    rig.checkpoint();
+    rig.crash(runtime_sim::CrashKind::kProcess);
+    rig.start();
+    EXPECT_EQ(rig.stored_now(), Offset{9});
+    ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 5)).has_value());
+    EXPECT_EQ(rig.stored_now(), Offset{5}) << "a later one may lower it";
+}
+
+// Commits go on although the files cannot be written: the journal must not fill with what nobody
+// needs.
+TEST(StoredOffsets, AConsumerHoldsOneRecord) {
+    TableRig rig;
+    ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+    const std::uint64_t others = rig.journal->stats().live_record_count;
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kOpen, .path_contains = "consumers/1.tmp", .times = 1000, .error = EACCES});
+    for (std::uint64_t i = 0; i < 40; ++i) {
+        ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, i % 10)).has_value());
+        if (i % 7 == 0) {
+            rig.checkpoint();
+        }
+        EXPECT_EQ(rig.journal->stats().live_record_count, others + 1);
+    }
+    rig.crash(runtime_sim::CrashKind::kProcess);
+    rig.start();
+    EXPECT_EQ(rig.stored_now(), Offset{9});
+    rig.node.disk->clear_faults();
+    ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 2)).has_value());
+    rig.checkpoint();
+    EXPECT_EQ(rig.journal->stats().live_record_count, 0U);
 }
 
 void lose_power_and_journals(TableRig& rig) {
