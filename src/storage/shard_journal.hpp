@@ -9,7 +9,8 @@
 // are used again under a new sequence. At most files_max are in use; when hardly one is left the
 // pressure hook asks the shard to flush what pins all but the newest, and entries wait for their
 // turn. A file whose records cannot be released (a partition that can write no more) is set aside:
-// it stays on the disk for the next start, and its place is free. At most kSetAsideMax.
+// it stays on the disk for the next start, and its place is free. At most kSetAsideMax; then
+// set_aside() fails the entries that have no place (typed, to be tried again).
 //
 // Errors: a write or sync error fails the entries concerned and poisons the file: nothing is
 // written or synced there again, and it is deleted once its live records are released. A failure to
@@ -126,7 +127,7 @@ class ShardJournal : public coro::Anchored {
     [[nodiscard]] std::uint64_t blocking_sequence() const noexcept;
     /// Frees the place of a sealed file whose records cannot be released. It stays on the disk
     /// until they are, or for the next start. False: not now (an entry of it is on its way, or too
-    /// many are aside).
+    /// many are aside: entries that wait for a file then fail with TransientNotAccepted).
     coro::Task<bool> set_aside(std::uint64_t file_sequence);
 
     [[nodiscard]] JournalStats stats() const noexcept;
@@ -234,6 +235,7 @@ class ShardJournal : public coro::Anchored {
     bool closing_ = false;
     Error make_error_;
     Instant retry_make_at_{0};
+    Instant next_full_line_at_{0};
     PressureHook pressure_hook_ = nullptr;
     void* pressure_context_ = nullptr;
 

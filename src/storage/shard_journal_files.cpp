@@ -13,6 +13,8 @@ using coro::Task;
 namespace {
 
 constexpr std::size_t kFillBytes = 256 * kKiB;
+/// Between two lines that the journal has no place.
+constexpr std::uint64_t kFullLineNs = 60 * kSecond;
 const std::byte kZeros[kFillBytes] = {};
 
 }  // namespace
@@ -114,8 +116,25 @@ Task<bool> ShardJournal::set_aside(std::uint64_t file_sequence) {
     const auto found = std::ranges::find_if(files_, [&](const File& file) {
         return file.state == State::kSealed && file.sequence == file_sequence;
     });
-    if (found == files_.end() || set_aside_.size() == kSetAsideMax || closing_ ||
+    if (found == files_.end() || closing_ ||
         has_entries_of(static_cast<std::uint32_t>(found - files_.begin()))) {
+        co_return false;
+    }
+    if (set_aside_.size() == kSetAsideMax) {
+        if (available_count() == 0 && active_ == kNone && !pending_.empty()) {
+            // Nothing says when a file will be released: who waits is told so, and may come again.
+            ++stats_.failure_count;
+            const Instant now = io_.now();
+            if (now >= next_full_line_at_) {
+                next_full_line_at_ = now.plus(kFullLineNs);
+                observe::log_error(
+                    "storage",
+                    "the journal has no place left: its files hold records of "
+                    "partitions that cannot be written",
+                    {{"directory", options_.directory}, {"files_aside", set_aside_.size()}});
+            }
+            fail_pending(fail(ErrorCode::kTransientNotAccepted).error());
+        }
         co_return false;
     }
     observe::log_warn("storage", "a journal file is kept for the next start: its records cannot go",

@@ -594,5 +594,49 @@ TEST(JournalReplay, OnlyABatchOfALaterBootSettlesWhatIsMissing) {
     }
 }
 
+// More is not kept: who waits is told so, and is not held for ever.
+TEST(ShardJournal, WithoutAPlaceEntriesAreRefused) {
+    JournalRig rig(30, 3);
+    std::map<std::uint64_t, std::uint32_t> counts;
+    std::uint64_t offset = 0;
+    const auto append = [&] {
+        const auto sequence = rig.append(offset++, 60'000);
+        ASSERT_TRUE(sequence.has_value());
+        ++counts[*sequence];
+    };
+    const auto aside = [&](std::uint64_t sequence) {
+        return rig.world.run(rig.node, rig.journal->set_aside(sequence));
+    };
+    for (int i = 0; i < 6; ++i) {
+        ASSERT_NO_FATAL_FAILURE(append());
+    }
+    for (std::uint64_t sequence = 1; sequence <= ShardJournal::kSetAsideMax; ++sequence) {
+        ASSERT_TRUE(aside(sequence));
+        ASSERT_NO_FATAL_FAILURE(append());
+        ASSERT_NO_FATAL_FAILURE(append());
+    }
+    const std::uint64_t blocking = rig.journal->blocking_sequence();
+    EXPECT_FALSE(aside(blocking)) << "nobody waits";
+    const auto refused = [](JournalRig& r, std::uint64_t at, std::uint64_t file) -> Task<Status> {
+        const auto decline = [](JournalRig& of, std::uint64_t sequence) -> Task<bool> {
+            co_await of.node.loop->sleep_for(kMillisecond);  // the entry has sealed the last file
+            const bool done = co_await of.journal->set_aside(sequence);
+            co_return done;
+        };
+        auto [appended, done] =
+            co_await coro::all(JournalRig::append_one(r, at, 60'000, false), decline(r, file));
+        co_return appended.has_value() || done ? Status{} : std::unexpected(appended.error());
+    };
+    const Status status = rig.world.run(rig.node, refused(rig, offset, blocking));
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().code, ErrorCode::kTransientNotAccepted);
+    EXPECT_EQ(status.error().retry, RetryClass::kSameNode);
+    for (const auto& [sequence, count] : counts) {
+        rig.journal->release(sequence, count);
+    }
+    rig.world.run_for(kSecond);
+    EXPECT_TRUE(rig.append(offset + 1, 60'000).has_value());
+}
+
 }  // namespace
 }  // namespace galgo::storage
