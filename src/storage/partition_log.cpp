@@ -376,7 +376,7 @@ Task<Status> PartitionLog::close() {
     closed_ = true;
     co_await quiesce();
     co_await scope_.close();
-    if (status.has_value() && writer_.index_file) {
+    if (status.has_value() && writer_.index_file && synced_total_ == written_total_) {
         name_last_batch();
         (void)co_await write_index(writer_, segments_.back().size_bytes);
         (void)co_await runtime::sync(context_.io, writer_.index_file.handle());

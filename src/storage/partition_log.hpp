@@ -19,8 +19,9 @@
 // least a second later. Nothing acknowledged is ever dropped.
 //
 // Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no
-// descriptor after a second rest(), no timer, and makes no file before its first flush. The owner
-// calls close() (or destroy()) before destruction. Files: docs/formats/segment.md, index.md.
+// descriptor after a second rest() (a third one when it was read meanwhile), no timer, and makes no
+// file before its first flush. The owner calls close() (or destroy()) before destruction. Files:
+// docs/formats/segment.md, index.md.
 #pragma once
 
 #include <cstdint>
@@ -212,7 +213,8 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] Incarnation incarnation() const noexcept { return incarnation_; }
     [[nodiscard]] const LogOptions& options() const noexcept { return options_; }
     /// Called about once a second: a log that was not written since the last call syncs what is not
-    /// stable yet, and then lets go of its files. True when it did something.
+    /// stable yet, and then lets go of its files; those that only reads hold go when there was no
+    /// read since the last call. True when it did something.
     bool rest();
 
  private:
@@ -258,7 +260,7 @@ class PartitionLog : public coro::Anchored {
         Offset start;
         FileRef log;
         FileRef index_file;
-        std::vector<IndexEntry> index;  ///< all entries
+        std::vector<IndexEntry> index;  ///< all entries; none without `log` when the file has all
         std::size_t index_on_disk = 0;
         std::optional<IndexEntry> last_batch;
     };
@@ -312,8 +314,10 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> write_index(Writer& writer, std::uint64_t stable_bytes);
     void release_synced();
     coro::Task<Status> ensure_writer();
+    coro::Task<Status> cut_leftover();
     coro::Task<Status> create_segment(Offset start);
     coro::Task<Status> open_writer();
+    coro::Task<bool> read_index(FileRef file);
     coro::Task<Status> seal();
     void name_last_batch();
     coro::Task<Status> make_directory();
@@ -384,6 +388,7 @@ class PartitionLog : public coro::Anchored {
     std::vector<Segment> segments_;  ///< ascending; the last one is active when `writer_` says so
     SegmentTotals totals_;           ///< of segments_
     bool last_is_sealed_ = false;    ///< the last segment takes no more
+    bool has_leftover_ = false;      ///< bytes of a failed write may stand behind its end
     Writer writer_;                  ///< of the last segment
     std::vector<PendingRelease> pending_releases_;
     bool directory_exists_ = false;  ///< and it says whose it is
@@ -400,6 +405,8 @@ class PartitionLog : public coro::Anchored {
     std::uint64_t synced_total_ = 0;          ///< of those, known as stable
     std::uint64_t background_sync_mark_ = 0;  ///< the background sync goes on up to here
     std::uint64_t rested_at_ = 0;             ///< written_total_ at the last rest()
+    bool was_read_ = false;                   ///< from files, since the last rest()
+    bool reads_hold_files_ = false;           ///< or before it
 
     std::optional<Error> fence_;
     bool fence_is_temporary_ = false;

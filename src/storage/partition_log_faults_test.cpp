@@ -153,6 +153,36 @@ TEST(PartitionLogFaults, ALogAtRestHoldsNoFile) {
     rig.stop();
 }
 
+// Nor one that was only read, nor the entries of its index; both come back.
+TEST(PartitionLogFaults, ALogThatWasReadAtRestHoldsNoFile) {
+    Rig rig(6);
+    rig.start();
+    for (int i = 0; i < 300; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+    }
+    rig.restart();
+    ASSERT_TRUE(rig.read_now(Offset{150}, 1).has_value());
+    EXPECT_GT(rig.context->files.open_count(), 0U);
+    EXPECT_FALSE(rig.log->rest()) << "it was read since";
+    EXPECT_TRUE(rig.log->rest());
+    EXPECT_FALSE(rig.log->rest());
+    rig.world.run_for(kSecond);
+    EXPECT_EQ(rig.context->files.open_count(), 0U);
+    const auto before =
+        *rig.node.disk->read_file(kTestLogDirectory + "/00000000000000000000.index");
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+    }
+    rig.verify(true);
+    rig.restart();
+    const auto after = *rig.node.disk->read_file(kTestLogDirectory + "/00000000000000000000.index");
+    ASSERT_GT(after.size(), before.size());
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin()));
+    EXPECT_EQ(rig.log->recovery().rebuilt_index_count, 0U);
+    rig.verify(true);
+    rig.stop();
+}
+
 // kill -9 between the making of the directories and their syncs; then power, behind an append.
 TEST(PartitionLogFaults, DirectoriesOfAKilledProcessAreSynced) {
     int ended = 0;

@@ -131,7 +131,12 @@ Task<Status> PartitionLog::flush_chunk(std::uint64_t id) {
         written = co_await write_parts(*parts, count, segments_.back().size_bytes);
     }
     context_.give_parts(std::move(parts));
-    GALGO_CO_TRY(written);
+    if (!written.has_value()) {
+        // A part of it may stand there, and what is tried next may be shorter.
+        has_leftover_ = true;
+        (void)co_await cut_leftover();
+        co_return written;
+    }
     take_over_flushed();
     co_return Status{};
 }
@@ -348,14 +353,16 @@ void PartitionLog::release_synced() {
 // ---- segments
 // --------------------------------------------------------------------------------------------
 
-/// A segment that takes more, with its files open.
+/// A segment that takes more, with its files open. Called with a tail.
 Task<Status> PartitionLog::ensure_writer() {
     if (!segments_.empty() && !last_is_sealed_ &&
         segments_.back().size_bytes >= options_.segment_size) {
         GALGO_CO_TRY(co_await seal());
     }
     if (segments_.empty() || last_is_sealed_) {
-        const Status created = co_await create_segment(flushed_end());
+        // Not behind what it will hold; and an end that recovery could not name yet is skipped.
+        const Offset start = tail_.empty() ? recovered_end_ : tail_.front().base;
+        const Status created = co_await create_segment(std::max(flushed_end(), start));
         co_return created;
     }
     if (!writer_.log) {
@@ -363,6 +370,22 @@ Task<Status> PartitionLog::ensure_writer() {
         co_return opened;
     }
     co_return Status{};
+}
+
+/// Nothing stands behind the last batch of the last segment: a sealed one has to end with a batch.
+Task<Status> PartitionLog::cut_leftover() {
+    if (!std::exchange(has_leftover_, false) || segments_.empty()) {
+        co_return Status{};
+    }
+    if (!writer_.log) {
+        has_leftover_ = true;
+        GALGO_CO_TRY(co_await open_writer());
+    }
+    const FileRef file = writer_.log;
+    const Status cut =
+        co_await runtime::truncate(context_.io, file.handle(), segments_.back().size_bytes);
+    has_leftover_ = !cut.has_value();
+    co_return cut;
 }
 
 /// An entry for the last batch, which is stable: so is everything before it. The next start looks
@@ -377,6 +400,7 @@ void PartitionLog::name_last_batch() {
 /// Makes the active segment stable and ends it. Only then the next one is written: so all that a
 /// power loss can damage is in the last segment. Appends to the tail go on meanwhile.
 Task<Status> PartitionLog::seal() {
+    GALGO_CO_TRY(co_await cut_leftover());
     GALGO_CO_TRY(co_await sync_until(written_total_));
     if (writer_.index_file) {
         name_last_batch();
@@ -431,8 +455,10 @@ Task<Status> PartitionLog::sync_parents() {
 }
 
 Task<Status> PartitionLog::create_segment(Offset start) {
+    if (!segments_.empty() && segments_.back().start >= start) {
+        co_return fail_os(EEXIST);  // a damaged one that does not say where it ends
+    }
     GALGO_CO_TRY(co_await make_directory());
-    GALGO_CHECK(segments_.empty() || segments_.back().start < start);
     const std::string log_path = path_of(start, kLogExtension);
     const std::string index_path = path_of(start, kIndexExtension);
     // A file of that name can only be the empty one of an attempt that failed half-way.
@@ -463,19 +489,51 @@ Task<Status> PartitionLog::open_writer() {
     GALGO_CO_TRY_ASSIGN(
         const runtime::FileHandle log,
         co_await runtime::open(context_.io, log_path, runtime::OpenMode::kReadWrite));
-    writer_.start = start;
-    writer_.log = context_.files.adopt(log);
+    FileRef log_file = context_.files.adopt(log);
     const Result<runtime::FileHandle> index =
         co_await runtime::open(context_.io, index_path, runtime::OpenMode::kCreate);
     if (index.has_value()) {
-        writer_.index_file = context_.files.adopt(*index);
+        FileRef index_file = context_.files.adopt(*index);
+        const bool whole = co_await read_index(index_file);
+        if (whole) {  // otherwise it is left as it is: what it says is right
+            writer_.index_file = std::move(index_file);
+        }
     }
+    writer_.start = start;
+    writer_.log = std::move(log_file);
     co_return Status{};
 }
 
+/// Entries that were dropped with the files of an idle log. False when they cannot be had.
+Task<bool> PartitionLog::read_index(FileRef file) {
+    if (!writer_.index.empty() || writer_.index_on_disk == 0) {
+        co_return true;
+    }
+    std::vector<std::byte> bytes(writer_.index_on_disk * kIndexEntryBytes);
+    const Result<std::size_t> got = co_await runtime::read(context_.io, file.handle(), bytes, 0);
+    if (!got.has_value() || *got != bytes.size()) {
+        co_return false;
+    }
+    writer_.index.reserve(writer_.index_on_disk);
+    for (std::size_t at = 0; at < bytes.size(); at += kIndexEntryBytes) {
+        writer_.index.push_back(
+            decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes)));
+    }
+    co_return true;
+}
+
 bool PartitionLog::rest() {
-    if (!writer_.log || closed_) {
+    if (closed_) {
         return false;
+    }
+    if (!writer_.log) {
+        const bool was_read = std::exchange(was_read_, false);
+        const bool holds_files = std::exchange(reads_hold_files_, was_read);
+        if (was_read || !holds_files) {
+            return false;
+        }
+        context_.files.forget_log(log_number_);
+        return true;
     }
     if (rested_at_ != written_total_) {
         rested_at_ = written_total_;
@@ -494,6 +552,9 @@ void PartitionLog::drop_idle_files() noexcept {
     if (!flush_running_ && !sync_running_ && (synced_total_ == written_total_ || fenced_for_good)) {
         writer_.log.reset();
         writer_.index_file.reset();
+        if (writer_.index_on_disk == writer_.index.size()) {
+            writer_.index = {};  // the file has them
+        }
         context_.files.forget_log(log_number_);
         tail_.shrink();
         uncommitted_.shrink();

@@ -228,6 +228,7 @@ void PartitionLog::plan_tail(ReadPlan& plan, std::uint64_t planned_bytes) const 
 Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
     Collector collector(context_, plan);
     Status status;
+    was_read_ = was_read_ || !plan.disk.empty();
     for (ReadPlan::DiskRange& range : plan.disk) {
         if (collector.done()) {
             break;
@@ -340,6 +341,7 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
 Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t index,
                                                                  Timestamp timestamp) {
     ReadPlan::DiskRange range = range_of(index);
+    was_read_ = true;
     if (writer_.log && writer_.start == range.start) {
         const auto at =
             std::ranges::lower_bound(writer_.index, timestamp, {}, &IndexEntry::timestamp);

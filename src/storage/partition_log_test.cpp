@@ -714,5 +714,27 @@ TEST(PartitionLog, AWrongIndexOfTheLastSegmentFencesNothing) {
     rig.stop();
 }
 
+// What a failed write left does not stay behind the last batch of a segment.
+TEST(PartitionLog, ASegmentEndsWithABatchAlsoAfterAFailedWrite) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        Rig rig(seed, {.segment_size = 250'000});
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
+        ASSERT_FALSE(rig.append_now(1, 900'000).has_value());
+        rig.world.run_for(kSecond + kMillisecond);
+        for (int i = 0; i < 4; ++i) {
+            ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        }
+        ASSERT_GT(rig.log->segment_count(), 1U);
+        EXPECT_EQ(rig.node.disk->read_file(log_path(0))->size(), rig.log->segment(0).size_bytes);
+        rig.restart();
+        EXPECT_EQ(rig.log->segment(0).last_timestamp.value(), 1'000'004U);
+        rig.verify(true);
+        rig.stop();
+    }
+}
+
 }  // namespace
 }  // namespace galgo::storage
