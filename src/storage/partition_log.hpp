@@ -173,7 +173,7 @@ class PartitionLog : public coro::Anchored {
     /// InvalidMessageChecksum, InvalidBatchChecksum); damage further on ends the slices before it.
     coro::Task<Result<ReadSlices>> read(ReadPlan plan);
     /// First message of the first batch with base timestamp >= `timestamp`; end_offset() when there
-    /// is none.
+    /// is none. CannotReadMessage when that batch may be a damaged one.
     coro::Task<Result<Offset>> offset_at_or_after(Timestamp timestamp);
 
     [[nodiscard]] Offset first_offset() const noexcept;
@@ -273,6 +273,23 @@ class PartitionLog : public coro::Anchored {
         memory::BufRef bytes;
         wire::BatchHeader header;
     };
+    struct TimeSearch {
+        std::optional<Offset> offset;  ///< of the first batch at or after the time
+        bool is_first = false;         ///< it is the first one of the segment
+        bool damaged = false;          ///< the segment cannot say
+    };
+    /// What a walk over verified batches found.
+    struct Walk {
+        std::vector<IndexEntry> index;
+        std::optional<IndexEntry> first;
+        std::optional<IndexEntry> last;
+        Offset end;                  ///< behind the last one
+        std::uint64_t position = 0;  ///< where no such batch stands
+        Timestamp last_timestamp;
+        bool reached_end = false;  ///< of the file
+        bool unreadable = false;   ///< the disk says so
+        bool contradicts = false;  ///< a batch says other than an index entry does
+    };
     class Collector;
 
     PartitionLog(StorageContext& context, std::string root, std::string directory,
@@ -332,8 +349,8 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> read_range(ReadPlan::DiskRange& range, Collector& collector);
     coro::Task<Status> open_range(ReadPlan::DiskRange& range);
     coro::Task<Result<std::uint64_t>> begin_of(const ReadPlan::DiskRange& range, Offset from);
-    coro::Task<Result<std::optional<Offset>>> find_timestamp(std::size_t segment,
-                                                             Timestamp timestamp);
+    coro::Task<Status> verify_at(const ReadPlan::DiskRange& range, std::uint64_t position);
+    coro::Task<Result<TimeSearch>> find_timestamp(std::size_t segment, Timestamp timestamp);
 
     // partition_log_recovery.cpp
     coro::Task<Status> recover(const JournalReplay* replay);

@@ -291,28 +291,39 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
     const FileRef file = range.file;
     // An index has no checksum: what it names has to be a batch that is not behind what is wanted.
     bool in_doubt = begin != 0 && (range.from_index || !range.position.has_value());
+    bool delivered = false;
+    // The batch before, when only its header was looked at. What is wanted is in no batch when it
+    // lies between two that follow each other: so both have to be right.
+    std::optional<std::uint64_t> unverified;
     SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
                          range.size_bytes, begin, collector.few() ? kWindowSmall : kWindowLarge);
     while (!collector.done()) {
         GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(collector.result.next));
+        const Offset wanted = collector.result.next;
         if (std::exchange(in_doubt, false) &&
-            (step.kind != StepKind::kBatch ||
-             step.header.base_offset > collector.result.next.value())) {
+            (step.kind != StepKind::kBatch || step.header.base_offset > wanted.value())) {
             cursor.seek(0);
             continue;
         }
-        if (step.kind == StepKind::kEnd) {
-            break;
-        }
-        if (step.kind == StepKind::kDamaged) {
+        if (step.kind == StepKind::kDamaged || (step.kind == StepKind::kBatch && delivered &&
+                                                step.header.base_offset < wanted.value())) {
             observe::log_error(
                 "storage", "no batch where one should be",
                 {{"directory", directory_}, {"segment", range.start}, {"position", step.position}});
             co_return fail(ErrorCode::kCannotReadMessage);
         }
-        if (!step.bytes) {
-            continue;  // before what is wanted
+        if (step.kind == StepKind::kBatch && !step.bytes) {
+            unverified = step.position;  // before what is wanted
+            continue;
         }
+        if (unverified.has_value() &&
+            (step.kind == StepKind::kEnd || step.header.base_offset > wanted.value())) {
+            GALGO_CO_TRY(co_await verify_at(range, *unverified));
+        }
+        if (step.kind == StepKind::kEnd) {
+            break;
+        }
+        unverified.reset();
         if (options_.validate_checksum) {
             const Status valid = co_await verify_batch(context_.ready, step.bytes);
             if (!valid.has_value()) {
@@ -326,6 +337,7 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
         }
         const Offset end(step.header.base_offset + step.header.message_count);
         GALGO_CO_TRY(collector.add(step.bytes, step.header));
+        delivered = true;
         if (collector.result.next == end) {
             file->hint_offset = end;
             file->hint_position = cursor.position();
@@ -335,11 +347,29 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
     co_return Status{};
 }
 
+/// All checksums of the batch there. The file of the range is open.
+Task<Status> PartitionLog::verify_at(const ReadPlan::DiskRange& range, std::uint64_t position) {
+    const FileRef file = range.file;
+    SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
+                         range.size_bytes, position, kWindowSmall);
+    GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
+    Status valid = fail(ErrorCode::kCannotReadMessage);
+    if (step.kind == StepKind::kBatch) {
+        valid = co_await verify_batch(context_.ready, step.bytes);
+    }
+    if (!valid.has_value()) {
+        observe::log_error(
+            "storage", "damaged batch",
+            {{"directory", directory_}, {"segment", range.start}, {"position", position}});
+    }
+    co_return valid;
+}
+
 // ---- by time
 // ---------------------------------------------------------------------------------------------
 
-Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t index,
-                                                                 Timestamp timestamp) {
+Task<Result<PartitionLog::TimeSearch>> PartitionLog::find_timestamp(std::size_t index,
+                                                                    Timestamp timestamp) {
     ReadPlan::DiskRange range = range_of(index);
     was_read_ = true;
     if (writer_.log && writer_.start == range.start) {
@@ -362,6 +392,7 @@ Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t ind
     }
     const FileRef file = range.file;
     bool in_doubt = begin != 0;  // the batch that an entry names is before the time
+    std::optional<std::uint64_t> before;
     SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
                          range.size_bytes, begin, kWindowSmall);
     while (true) {
@@ -372,37 +403,78 @@ Task<Result<std::optional<Offset>>> PartitionLog::find_timestamp(std::size_t ind
             cursor.seek(0);
             continue;
         }
-        if (step.kind == StepKind::kEnd) {
-            co_return std::nullopt;
-        }
         if (step.kind == StepKind::kDamaged) {
-            co_return fail(ErrorCode::kCannotReadMessage);
+            co_return TimeSearch{.damaged = true};
         }
-        if (step.header.base_timestamp_us >= timestamp.value()) {
-            co_return Offset(step.header.base_offset);
+        if (step.kind == StepKind::kBatch && step.header.base_timestamp_us < timestamp.value()) {
+            before = step.position;
+            continue;
         }
+        // Headers were looked at only. The two that the answer stands between have to be right.
+        for (const std::optional<std::uint64_t> position :
+             {before,
+              step.kind == StepKind::kBatch ? std::optional(step.position) : std::nullopt}) {
+            if (position.has_value()) {
+                const Status valid = co_await verify_at(range, *position);
+                if (!valid.has_value() && valid.error().os_errno != 0) {
+                    co_return std::unexpected(valid.error());
+                }
+                if (!valid.has_value()) {
+                    co_return TimeSearch{.damaged = true};
+                }
+            }
+        }
+        if (step.kind == StepKind::kEnd) {
+            co_return TimeSearch{};
+        }
+        co_return TimeSearch{.offset = Offset(step.header.base_offset),
+                             .is_first = step.position == 0};
     }
 }
 
 Task<Result<Offset>> PartitionLog::offset_at_or_after(Timestamp timestamp) {
     // Synchronously: the tail of this moment, in case no segment has it.
     Offset in_tail = end_offset_;
+    bool tail_begins_before = false;
     for (std::size_t i = 0; i < tail_.size(); ++i) {
         if (!tail_[i].failed && tail_[i].timestamp >= timestamp) {
             in_tail = tail_[i].base;
             break;
         }
+        tail_begins_before = tail_begins_before || !tail_[i].failed;
     }
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-        if (segments_[i].size_bytes == 0 || segments_[i].last_timestamp < timestamp) {
+    // Times do not descend: damage is behind us when something behind it is before the time.
+    bool behind_damage = false;
+    Offset from;
+    while (true) {
+        const auto next = std::ranges::find_if(segments_, [from](const Segment& segment) {
+            return segment.start >= from && segment.size_bytes != 0;
+        });
+        if (next == segments_.end()) {
+            break;
+        }
+        from = next->start.next();
+        if (next->last_timestamp < timestamp) {
+            behind_damage = false;
             continue;
         }
-        GALGO_CO_TRY_ASSIGN(const std::optional<Offset> found,
-                            co_await find_timestamp(i, timestamp));
-        if (found.has_value()) {
-            co_return *found;
+        GALGO_CO_TRY_ASSIGN(
+            const TimeSearch found,
+            co_await find_timestamp(static_cast<std::size_t>(next - segments_.begin()), timestamp));
+        if (found.damaged) {
+            behind_damage = true;
+            continue;
         }
-        // Only a segment whose last batch is not what its figures say gets here.
+        if (found.offset.has_value()) {
+            if (behind_damage && found.is_first) {
+                co_return fail(ErrorCode::kCannotReadMessage);
+            }
+            co_return *found.offset;
+        }
+        behind_damage = false;  // all of it is before the time
+    }
+    if (behind_damage && !tail_begins_before) {
+        co_return fail(ErrorCode::kCannotReadMessage);
     }
     co_return in_tail;
 }

@@ -736,5 +736,29 @@ TEST(PartitionLog, ASegmentEndsWithABatchAlsoAfterAFailedWrite) {
     }
 }
 
+// A header that says it ends before what is wanted is not believed when the wanted one is not next.
+TEST(PartitionLog, ABatchThatSeemsToLieBeforeIsNotPassedOver) {
+    for (const bool hinted : {false, true}) {
+        for (const std::size_t field : {std::size_t{8}, std::size_t{48}}) {  // base offset, count
+            Rig rig(69, {.messages_required_to_save = 1});
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            for (int i = 0; i < 100; ++i) {
+                ASSERT_TRUE(rig.append_now(3, 100).has_value());
+            }
+            ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+            if (hinted) {
+                ASSERT_TRUE(rig.read_now(Offset{195}, 3).has_value());
+            }
+            const std::uint64_t at = 66 * rig.attempted[0].size();  // offsets 198 to 200
+            ASSERT_TRUE(rig.node.disk->corrupt(log_path(0), at + field, field == 8 ? 0x80 : 2));
+            EXPECT_FALSE(rig.read_now(Offset{field == 8 ? 198U : 200U}, 10).has_value());
+            EXPECT_FALSE(rig.read_now(Offset{200}, 10).has_value());
+            EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{201}, 3)), range(201, 204));
+            EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{190}, 100)), range(190, 198));
+            rig.stop();
+        }
+    }
+}
+
 }  // namespace
 }  // namespace galgo::storage
