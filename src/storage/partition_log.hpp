@@ -135,9 +135,10 @@ coro::Task<Status> quarantine_partition(StorageContext& context, std::string roo
 class PartitionLog : public coro::Anchored {
  public:
     /// Opens what is below `directory`, repairs it, and brings in what the journal knows (`replay`
-    /// may be null). Never refuses because of damage: the log is then fenced, or begins where it is
-    /// whole. Errors are those of the system. `root`: prefix of `directory` that exists and is
-    /// stable already.
+    /// may be null). Does not refuse because of what stands in segments and indexes, or because a
+    /// part of a segment cannot be read: such damage stays there, the read that meets it says so,
+    /// and the log is fenced where it would have to write behind it. Errors are the other ones of
+    /// the system. `root`: prefix of `directory` that exists and is stable already.
     static coro::Task<Result<std::unique_ptr<PartitionLog>>> open(
         StorageContext& context, std::string root, std::string directory, PartitionKey partition,
         Incarnation incarnation, LogOptions options, const JournalReplay* replay);
@@ -362,13 +363,27 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
                                        const std::vector<IndexEntry>& entries);
     void tell_damage(const Segment& segment, std::uint64_t position);
-    coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, runtime::FileHandle log,
+    coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, Offset limit,
+                                                           runtime::FileHandle log,
                                                            std::uint64_t log_bytes);
+    coro::Task<Status> walk_batches(runtime::FileHandle file, std::uint64_t size,
+                                    std::uint64_t begin, Offset floor, Offset limit,
+                                    const std::vector<IndexEntry>& claimed, Walk& found);
+    coro::Task<Status> leave_damage(Segment& segment, runtime::FileHandle file,
+                                    const std::vector<IndexEntry>& entries, const Walk& walk);
+    coro::Task<Result<Offset>> search_behind(Offset end, runtime::FileHandle file,
+                                             std::uint64_t position, std::uint64_t size,
+                                             std::vector<Salvaged>* salvaged);
     coro::Task<Status> rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries);
-    coro::Task<Status> cut_tail(Segment& segment, runtime::FileHandle file, std::uint64_t position,
-                                std::uint64_t size, std::vector<Salvaged>& salvaged);
+    coro::Task<Result<bool>> cut_tail(const Segment& segment, runtime::FileHandle file,
+                                      std::uint64_t position, std::uint64_t size,
+                                      std::vector<Salvaged>& salvaged);
+    coro::Task<Result<std::uint32_t>> count_messages(runtime::FileHandle file,
+                                                     std::uint64_t position, std::uint64_t size);
     coro::Task<Status> keep_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
                                   std::uint64_t to);
+    coro::Task<Status> copy_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
+                                  std::uint64_t to, std::string& path, FileRef& copy);
     coro::Task<Status> heal(const JournalFacts* facts, const JournalReplay* replay,
                             std::vector<Salvaged>& salvaged);
     void place_recovered(memory::BufRef bytes, const wire::BatchHeader& header, OpNumber op);
@@ -427,7 +442,6 @@ class PartitionLog : public coro::Anchored {
 
     std::optional<Error> fence_;
     bool fence_is_temporary_ = false;
-    bool fence_is_stable_ = true;  ///< not when the journals alone say why the log is fenced
     Instant fenced_at_{0};
     Instant fence_told_at_{0};      ///< last log line about one that passes; 0: none yet
     bool fence_told_last_ = false;  ///< the log's last word is that appends are refused
@@ -435,6 +449,7 @@ class PartitionLog : public coro::Anchored {
     RecoveryReport recovery_;
     bool recovery_complete_ = true;
     bool has_stable_damage_ = false;  ///< in the part of the last segment that was synced
+    bool must_fence_ = false;         ///< for good, at the end of the recovery
     Offset recovered_end_;  ///< next offset after recovery; complete when the files say so
 
     coro::Semaphore making_directory_;

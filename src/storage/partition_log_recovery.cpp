@@ -1,10 +1,11 @@
 // Opening a partition's log: what is on disk, what is damaged, what the journal knows better.
 //
 // Sealed segments: their bounds are read, not their bytes; damage inside is found by the read that
-// meets it. Last segment: verified by checksums from its last index entry on, because entries reach
-// the disk only when the log before them is stable. What does not verify there is a torn tail: it
-// is kept aside and cut. Whole batches behind it (a power loss does not keep the order of writes)
-// and bodies in the journal are then written again.
+// meets it. Last segment: verified by checksums from its last index entry on, because an entry
+// reaches the disk only when the log is stable up to the end of its batch. What does not verify
+// behind that batch is a torn tail: it is kept aside and cut; the batch itself, or what the disk
+// cannot read, is damage: it stays and the log is fenced. Whole batches behind a torn one (a power
+// loss does not keep the order of writes) and bodies in the journal are then written again.
 #include <algorithm>
 #include <cerrno>
 #include <format>
@@ -34,6 +35,9 @@ constexpr std::uint64_t kNamedDistanceMax = 1ULL << 24;
 constexpr std::uint64_t kHealBytesMax = 8 * kMiB;
 /// Bound of what is searched for whole batches behind damage, and held in memory meanwhile.
 constexpr std::uint64_t kSalvageBytesMax = 64 * kMiB;
+/// Bytes that one search for them reads and hashes in vain before it gives up.
+constexpr std::uint64_t kSalvageWorkMax = 8 * kSalvageBytesMax;
+constexpr Offset kNoBytes{~std::uint64_t{0}};  // of SegmentCursor::next: headers only
 
 /// Whose files are in the directory; empty when it does not say.
 Task<Result<std::optional<Incarnation>>> read_incarnation(runtime::IoBackend& io,
@@ -61,11 +65,13 @@ Offset end_of(const wire::BatchHeader& header) noexcept {
     return Offset(header.base_offset + header.message_count);
 }
 
-/// Entries of a log of that size: from its begin, ascending, inside of it.
-bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start,
+/// Entries of a log of that size and offsets in [start, limit): from its begin, ascending, inside
+/// of it.
+bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start, Offset limit,
                         std::uint64_t log_bytes) noexcept {
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (entries[i].position >= log_bytes || entries[i].offset < start ||
+            entries[i].offset >= limit ||
             (i == 0 ? entries[i].position != 0
                     : entries[i].position <= entries[i - 1].position ||
                           entries[i].offset <= entries[i - 1].offset ||
@@ -81,12 +87,10 @@ bool names(const IndexEntry& entry, const wire::BatchHeader& header) noexcept {
            entry.timestamp.value() == header.base_timestamp_us;
 }
 
-void add_entry(std::vector<IndexEntry>& entries, const SegmentStep& step) {
-    if (entries.empty() || step.position >= entries.back().position + kIndexStrideBytes) {
-        entries.push_back({.offset = Offset(step.header.base_offset),
-                           .timestamp = Timestamp(step.header.base_timestamp_us),
-                           .position = step.position});
-    }
+IndexEntry entry_of(const SegmentStep& step) noexcept {
+    return {.offset = Offset(step.header.base_offset),
+            .timestamp = Timestamp(step.header.base_timestamp_us),
+            .position = step.position};
 }
 
 }  // namespace
@@ -161,9 +165,7 @@ Task<Status> PartitionLog::list_segments() {
     }
     const Result<runtime::FileFacts> fenced =
         context_.io.file_facts(directory_ + std::string(kFencedName));
-    if (fenced.has_value()) {
-        fence(fail_os(EIO).error(), "acknowledged batches are missing (file \"fenced\")");
-    }
+    must_fence_ = fenced.has_value();  // when what the journals know has been written
     co_return Status{};
 }
 
@@ -249,10 +251,11 @@ Task<Status> PartitionLog::write_incarnation() {
     co_return status;
 }
 
-/// All entries, or none when there is any doubt. Bounds come from the first and the last one. The
-/// first one is compared with the log here, the last one by who begins there; a read that meets a
-/// wrong one between them notices by itself.
-Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start,
+/// All entries, or none when they make no sense or a batch that verifies says otherwise. Bounds
+/// come from the first and the last one. The first one is compared with the log here, the last one
+/// by who begins there; a read that meets a wrong one between them notices by itself. A first batch
+/// that does not verify is damage of the log: of that the index knows more than the log.
+Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start, Offset limit,
                                                                runtime::FileHandle log,
                                                                std::uint64_t log_bytes) {
     std::vector<IndexEntry> entries;
@@ -277,17 +280,22 @@ Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start,
     for (std::size_t at = 0; at < bytes.size(); at += kIndexEntryBytes) {
         entries.push_back(decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes)));
     }
-    if (!entries_make_sense(entries, start, log_bytes)) {
+    if (!entries_make_sense(entries, start, limit, log_bytes)) {
         entries.clear();
     }
     if (!entries.empty()) {
-        std::byte first[wire::kBatchHeaderSize];
-        GALGO_CO_TRY_ASSIGN(const std::size_t read,
-                            co_await runtime::read(context_.io, log, first, 0));
-        const Result<wire::BatchHeader> header = wire::decode_batch_header(ConstBytes(first, read));
-        // No header at all is damage of the log: of that the index knows more than the log.
-        if (header.has_value() && !names(entries.front(), *header)) {
-            entries.clear();
+        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, log, log_bytes, 0,
+                             wire::kBatchHeaderSize);
+        GALGO_CO_TRY_ASSIGN(const SegmentStep looked, co_await cursor.next(kNoBytes));
+        if (looked.kind == StepKind::kBatch && !names(entries.front(), looked.header)) {
+            cursor.seek(0);
+            GALGO_CO_TRY_ASSIGN(const SegmentStep first, co_await cursor.next(Offset{0}));
+            if (first.kind == StepKind::kBatch) {
+                const Status valid = co_await verify_batch(context_.ready, first.bytes);
+                if (valid.has_value()) {
+                    entries.clear();
+                }
+            }
         }
     }
     co_return entries;
@@ -318,9 +326,55 @@ Task<Status> PartitionLog::rewrite_index(Segment& segment, const std::vector<Ind
     co_return status;
 }
 
+/// Goes on from `begin` while whole batches with offsets in [floor, limit) follow each other, all
+/// checksums included. `found.index` gets entries for them; those of `claimed` that lie before the
+/// stop are compared.
+Task<Status> PartitionLog::walk_batches(runtime::FileHandle file, std::uint64_t size,
+                                        std::uint64_t begin, Offset floor, Offset limit,
+                                        const std::vector<IndexEntry>& claimed, Walk& found) {
+    found.end = floor;
+    std::size_t claim = 0;
+    while (claim < claimed.size() && claimed[claim].position < begin) {
+        ++claim;
+    }
+    SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file, size, begin,
+                         kWindowBytes);
+    while (true) {
+        found.position = cursor.position();
+        GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
+        found.reached_end = step.kind == StepKind::kEnd;
+        found.unreadable = step.unreadable;
+        if (step.kind != StepKind::kBatch || step.header.base_offset < found.end.value() ||
+            end_of(step.header) > limit) {
+            break;
+        }
+        const Status valid = co_await verify_batch(context_.ready, step.bytes);
+        if (!valid.has_value()) {
+            break;
+        }
+        const IndexEntry entry = entry_of(step);
+        for (; claim < claimed.size() && claimed[claim].position < cursor.position(); ++claim) {
+            found.contradicts = found.contradicts || claimed[claim] != entry;
+        }
+        if (!found.first.has_value()) {
+            found.first = entry;
+        }
+        if (found.index.empty() ||
+            step.position >= found.index.back().position + kIndexStrideBytes) {
+            found.index.push_back(entry);
+        }
+        found.last = entry;
+        found.end = end_of(step.header);
+        found.last_timestamp = std::max(found.last_timestamp, entry.timestamp);
+    }
+    co_return Status{};
+}
+
 // ---- sealed segments
 // -------------------------------------------------------------------------------------
 
+/// One look at the last batch, when the index leads to it and its end is where the next segment
+/// begins; what is less clear is verified.
 Task<Status> PartitionLog::recover_sealed(std::size_t index) {
     Segment& segment = segments_[index];
     const Offset next_start = segments_[index + 1].start;
@@ -328,65 +382,76 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
         segment.end = segment.start;
         co_return Status{};
     }
+    const std::uint64_t size = segment.size_bytes;
     const std::string path = path_of(segment.start, kLogExtension);
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
     const FileRef file = context_.files.adopt(handle);
-    GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries,
-                        co_await load_index(segment.start, handle, segment.size_bytes));
-    const Offset nothing(~std::uint64_t{0});
-    for (bool from_index : {true, false}) {
-        if (from_index && entries.empty()) {
-            continue;
-        }
-        const std::uint64_t begin = from_index ? entries.back().position : 0;
-        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle,
-                             segment.size_bytes, begin, kWindowBytes);
-        std::vector<IndexEntry> walked;
-        bool whole = true;
-        while (true) {
-            GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(nothing));
-            if (step.kind == StepKind::kEnd) {
-                break;
-            }
-            if (step.kind == StepKind::kDamaged || step.header.base_offset < segment.end.value() ||
-                (from_index && walked.empty() && !names(entries.back(), step.header))) {
-                whole = false;
-                break;
-            }
-            add_entry(walked, step);
-            segment.first =
-                begin == 0 && step.position == 0 ? Offset(step.header.base_offset) : segment.first;
-            segment.end = end_of(step.header);
-            segment.last_timestamp =
-                std::max(segment.last_timestamp, Timestamp(step.header.base_timestamp_us));
-        }
-        if (from_index && whole) {
-            segment.first = entries.front().offset;
-            segment.index_entries = entries.size();
+    GALGO_CO_TRY_ASSIGN(const std::vector<IndexEntry> entries,
+                        co_await load_index(segment.start, next_start, handle, size));
+    Walk walk;
+    bool whole = false;
+    if (!entries.empty()) {
+        const IndexEntry last = entries.back();
+        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size,
+                             last.position, wire::kBatchHeaderSize);
+        GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(kNoBytes));
+        segment.first = entries.front().offset;
+        segment.index_entries = entries.size();
+        if (step.kind == StepKind::kBatch && names(last, step.header) &&
+            end_of(step.header) == next_start && cursor.position() == size) {
+            segment.end = next_start;
+            segment.last_timestamp = last.timestamp;
             co_return Status{};
         }
-        if (!from_index) {
-            // Damage inside stays where it is: a read that meets it says so. What lies behind
-            // counts as there.
-            if (!whole) {
-                observe::log_error("storage", "damage in a sealed segment",
-                                   {{"directory", directory_}, {"segment", segment.start}});
-                segment.end = next_start;
-                segment.last_timestamp = Timestamp(~std::uint64_t{0});
-            }
-            (void)co_await rewrite_index(segment, walked);
-            co_return Status{};
-        }
-        segment.end = segment.start;
-        segment.last_timestamp = Timestamp{0};
+        GALGO_CO_TRY(co_await walk_batches(handle, size, last.position, last.offset, next_start,
+                                           entries, walk));
+        whole = walk.first.has_value() && !walk.contradicts &&
+                (walk.reached_end || walk.end == next_start);
     }
+    if (!whole) {
+        walk = Walk{};
+        GALGO_CO_TRY(
+            co_await walk_batches(handle, size, 0, segment.start, next_start, entries, walk));
+        whole = walk.reached_end || walk.end == next_start;
+        segment.first = walk.first.has_value() ? walk.first->offset : segment.first;
+        if (whole || walk.contradicts || entries.empty()) {
+            if (walk.last.has_value() && walk.last->position > walk.index.back().position) {
+                walk.index.push_back(*walk.last);
+            }
+            (void)co_await rewrite_index(segment, walk.index);
+        }
+    }
+    if (!whole) {
+        // Damage inside stays where it is: a read that meets it says so. What lies behind counts as
+        // there, and a sound index leads to it.
+        observe::log_error(
+            "storage", "damage in a sealed segment",
+            {{"directory", directory_}, {"segment", segment.start}, {"position", walk.position}});
+        segment.end = next_start;
+        segment.last_timestamp = Timestamp(~std::uint64_t{0});
+        co_return Status{};
+    }
+    if (!walk.reached_end) {
+        // Left by a write that failed: every offset of this segment is in front of it.
+        observe::log_warn("storage", "no batches at the end of a sealed segment",
+                          {{"directory", directory_},
+                           {"segment", segment.start},
+                           {"position", walk.position},
+                           {"bytes", size - walk.position}});
+        segment.size_bytes = walk.position;
+    }
+    segment.end = walk.end;
+    segment.last_timestamp = walk.last_timestamp;
     co_return Status{};
 }
 
 // ---- the last segment
 // ------------------------------------------------------------------------------------
 
+/// What stands behind the last index entry and is no batch is the trace of a crash, and cut. The
+/// batch that the entry names was synced, like all before it: when it is not whole, the log is
+/// damaged, unless whole batches up to there show that the index is wrong.
 Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     Segment& segment = segments_.back();
     const std::string path = path_of(segment.start, kLogExtension);
@@ -394,86 +459,112 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kReadWrite));
     const FileRef file = context_.files.adopt(handle);
     const std::uint64_t size = segment.size_bytes;
-    GALGO_CO_TRY_ASSIGN(std::vector<IndexEntry> entries,
-                        co_await load_index(segment.start, handle, size));
-    const bool had_entries = !entries.empty();
-    const std::uint64_t stable_to = had_entries ? entries.back().position : 0;
-    GALGO_CO_TRY(co_await look_for_damage(segment, handle, entries));
-    // A segment that begins behind the end of the one before has no batch of before.
-    const Offset floor = segments_.size() > 1
-                             ? std::max(segment.start, segments_[segments_.size() - 2].end)
-                             : segment.start;
-    bool rebuilt = !had_entries;
-    std::uint64_t good_end = 0;
-    while (true) {
-        const std::uint64_t begin = entries.empty() ? 0 : entries.back().position;
-        const std::size_t trusted = entries.size();
-        segment.first = entries.empty() ? floor : entries.front().offset;
-        segment.end = entries.empty() ? floor : entries.back().offset;
-        segment.last_timestamp = Timestamp{0};
-        good_end = begin;
-        bool first_is_right = trusted == 0;
-        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size,
-                             begin, kWindowBytes);
-        while (true) {
-            GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
-            if (step.kind != StepKind::kBatch || step.header.base_offset < segment.end.value()) {
-                break;
-            }
-            const Status valid = co_await verify_batch(context_.ready, step.bytes);
-            if (!valid.has_value()) {
-                break;
-            }
-            if (!first_is_right) {
-                if (!names(entries.back(), step.header)) {
-                    break;
-                }
-                first_is_right = true;
-            }
-            if (step.position == 0) {
-                segment.first = Offset(step.header.base_offset);
-            }
-            add_entry(entries, step);
-            segment.end = end_of(step.header);
-            segment.last_timestamp =
-                std::max(segment.last_timestamp, Timestamp(step.header.base_timestamp_us));
-            writer_.last_batch = IndexEntry{.offset = Offset(step.header.base_offset),
-                                            .timestamp = Timestamp(step.header.base_timestamp_us),
-                                            .position = step.position};
-            good_end = cursor.position();
-        }
-        if (first_is_right) {
-            break;
-        }
-        entries.clear();  // the last entry names no batch: all of them are in doubt
-        rebuilt = true;
+    const Offset no_limit(~std::uint64_t{0});
+    GALGO_CO_TRY_ASSIGN(const std::vector<IndexEntry> entries,
+                        co_await load_index(segment.start, no_limit, handle, size));
+    Walk walk;
+    bool index_is_right = false;
+    bool damaged = false;
+    if (!entries.empty()) {
+        const IndexEntry last = entries.back();
+        walk.index = entries;
+        GALGO_CO_TRY(
+            co_await walk_batches(handle, size, last.position, last.offset, no_limit, {}, walk));
+        index_is_right = walk.first == last;
+        segment.first = entries.front().offset;
     }
-    if (good_end == 0) {
-        segment.first = segment.end = floor;
+    if (index_is_right) {
+        GALGO_CO_TRY(co_await look_for_damage(segment, handle, entries));
+    } else {
+        walk = Walk{};
+        GALGO_CO_TRY(co_await walk_batches(handle, size, 0, segment.start, no_limit, {}, walk));
+        damaged = !entries.empty() && walk.position <= entries.back().position;
+        segment.first = walk.first.has_value() ? walk.first->offset : segment.first;
     }
-    if (good_end < size) {
-        GALGO_CO_TRY(co_await cut_tail(segment, handle, good_end, size, salvaged));
-        if (had_entries && good_end <= stable_to && !salvaged.empty()) {
-            tell_damage(segment, good_end);
-        }
+    segment.end = walk.end;
+    segment.last_timestamp = walk.last_timestamp;
+    damaged = damaged || walk.unreadable;
+    if (!damaged && walk.position < size) {
+        GALGO_CO_TRY_ASSIGN(const bool was_cut,
+                            co_await cut_tail(segment, handle, walk.position, size, salvaged));
+        damaged = !was_cut;
+        segment.size_bytes = was_cut ? walk.position : size;
     }
-    segment.size_bytes = good_end;
     // A process that was killed leaves bytes in the page cache that no sync has seen; on a file
     // that was closed well it costs nothing.
     GALGO_CO_TRY(co_await runtime::sync(context_.io, handle));
     last_timestamp_ = std::max(last_timestamp_, segment.last_timestamp);
+    if (damaged) {
+        co_return co_await leave_damage(segment, handle, entries, walk);
+    }
     writer_.start = segment.start;
+    writer_.last_batch = walk.last;
     const Result<runtime::FileFacts> facts =
         context_.io.file_facts(path_of(segment.start, kIndexExtension));
     const std::uint64_t index_bytes = facts.has_value() ? facts->size_bytes : 0;
-    if ((rebuilt && index_bytes != 0) || index_bytes > entries.size() * kIndexEntryBytes) {
-        (void)co_await rewrite_index(segment, entries);
+    if ((!index_is_right && index_bytes != 0) ||
+        index_bytes > walk.index.size() * kIndexEntryBytes) {
+        (void)co_await rewrite_index(segment, walk.index);
     } else {
         segment.index_entries = index_bytes / kIndexEntryBytes;
     }
-    writer_.index = std::move(entries);
+    writer_.index = std::move(walk.index);
     writer_.index_on_disk = segment.index_entries;
     co_return Status{};
+}
+
+/// Every byte of the last segment stays where it is, and the segment takes no more: what is written
+/// from now on begins another one. The end goes behind all that is told by what lies there.
+Task<Status> PartitionLog::leave_damage(Segment& segment, runtime::FileHandle file,
+                                        const std::vector<IndexEntry>& entries, const Walk& walk) {
+    tell_damage(segment, walk.position);
+    std::uint64_t from = walk.position;
+    if (!entries.empty() && from <= entries.back().position) {
+        const IndexEntry last = entries.back();
+        GALGO_CO_TRY_ASSIGN(const std::uint32_t count,
+                            co_await count_messages(file, last.position, segment.size_bytes));
+        segment.end = std::max(segment.end, last.offset.plus(std::max(count, 1U)));
+        last_timestamp_ = std::max(last_timestamp_, last.timestamp);
+        from = last.position + 1;
+    }
+    GALGO_CO_TRY_ASSIGN(const Offset end, co_await search_behind(segment.end, file, from,
+                                                                 segment.size_bytes, nullptr));
+    segment.end = std::max({segment.end, end, end_offset_});
+    segment.last_timestamp = Timestamp(~std::uint64_t{0});  // a search by time looks inside
+    segment.index_entries = entries.size();
+    last_is_sealed_ = true;
+    co_return Status{};
+}
+
+/// How many messages a batch that is not whole has: its frames say so, one by one, when they fill
+/// what the header says; otherwise header or frames, whoever says more.
+Task<Result<std::uint32_t>> PartitionLog::count_messages(runtime::FileHandle file,
+                                                         std::uint64_t position,
+                                                         std::uint64_t size) {
+    const auto length =
+        static_cast<std::size_t>(std::min<std::uint64_t>(memory::kBlockBytesMax, size - position));
+    GALGO_CO_TRY_ASSIGN(BufRef buffer, context_.pool.acquire(length, AcquireClass::kReserved));
+    const Result<std::size_t> got =
+        co_await runtime::read(context_.io, file, buffer.mutable_bytes(), position);
+    if (!got.has_value() || *got < wire::kBatchHeaderSize) {
+        co_return 0U;
+    }
+    const ConstBytes bytes = buffer.bytes().first(*got);
+    wire::FrameCursor cursor(bytes.subspan(wire::kBatchHeaderSize));
+    std::uint32_t count = 0;
+    std::size_t frames_end = wire::kBatchHeaderSize;
+    while (!cursor.at_end()) {
+        const Result<wire::MessageView> message = cursor.next();
+        if (!message.has_value() || message->offset_delta != count ||
+            detail::checksum(message->frame.subspan(8)) != message->checksum) {
+            break;
+        }
+        ++count;
+        frames_end = wire::kBatchHeaderSize + cursor.position();
+    }
+    const Result<wire::BatchHeader> header = wire::decode_batch_header(bytes);
+    const bool filled = header.has_value() && header->batch_length == frames_end;
+    co_return filled || !header.has_value() ? count : std::max(count, header->message_count);
 }
 
 /// Looks at the last stable batches, up to the last index entry. Damage there stays where it is,
@@ -525,23 +616,18 @@ void PartitionLog::tell_damage(const Segment& segment, std::uint64_t position) {
                        {{"file", path_of(segment.start, kLogExtension)}, {"position", position}});
 }
 
-/// Bytes that are no batch: whole batches behind them are taken out, the rest is kept aside, the
-/// file is cut.
-Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file,
-                                    std::uint64_t position, std::uint64_t size,
-                                    std::vector<Salvaged>& salvaged) {
-    observe::log_warn("storage", "cutting the torn tail of a segment",
-                      {{"directory", directory_},
-                       {"segment", segment.start},
-                       {"position", position},
-                       {"bytes", size - position}});
-    recovery_.cut_bytes += size - position;
-    std::uint64_t at = position;
-    Offset end = segment.end;
+/// Whole batches from `position` on, and the end behind them; `end_offset_` goes behind what torn
+/// headers name, too. They are collected when `salvaged` is there.
+Task<Result<Offset>> PartitionLog::search_behind(Offset end, runtime::FileHandle file,
+                                                 std::uint64_t position, std::uint64_t size,
+                                                 std::vector<Salvaged>* salvaged) {
     const std::uint64_t search_end = std::min(size, position + kSalvageBytesMax);
-    while (at < search_end) {
-        SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file, size, at,
-                             kWindowBytes);
+    std::uint64_t work_left = kSalvageWorkMax;
+    // One for all: small batches share its windows.
+    SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file, size, position,
+                         kWindowBytes);
+    while (cursor.position() < search_end) {
+        const std::uint64_t at = cursor.position();
         GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(Offset{0}));
         if (step.header_decoded && step.header.base_offset >= end.value() &&
             step.header.base_offset - end.value() < kNamedDistanceMax &&
@@ -554,31 +640,73 @@ Task<Status> PartitionLog::cut_tail(Segment& segment, runtime::FileHandle file,
             if (valid.has_value()) {
                 end = end_of(step.header);
                 end_offset_ = std::max(end_offset_, end);
-                at += step.header.batch_length;
-                salvaged.push_back({.bytes = std::move(step.bytes), .header = step.header});
+                last_timestamp_ =
+                    std::max(last_timestamp_, Timestamp(step.header.base_timestamp_us));
+                if (salvaged != nullptr) {
+                    salvaged->push_back({.bytes = std::move(step.bytes), .header = step.header});
+                }
                 continue;
             }
         }
-        GALGO_CO_TRY_ASSIGN(
-            const std::optional<std::uint64_t> found,
-            co_await find_valid_batch(context_.io, context_.pool, file, at + 1, search_end, end));
+        GALGO_CO_TRY_ASSIGN(const std::optional<std::uint64_t> found,
+                            co_await find_valid_batch(context_.io, context_.pool, file, at + 1,
+                                                      search_end, end, work_left));
         if (!found.has_value()) {
             break;
         }
-        at = *found;
+        cursor.seek(*found);
     }
-    GALGO_CO_TRY(co_await keep_aside(segment.start, file, position, size));
-    const Status cut = co_await runtime::truncate(context_.io, file, position);
-    co_return cut;
+    co_return end;
+}
+
+/// Bytes that are no batch: whole batches behind them are taken out, the rest is kept aside, the
+/// file is cut. False when it stays as it is, because not all of it can be read.
+Task<Result<bool>> PartitionLog::cut_tail(const Segment& segment, runtime::FileHandle file,
+                                          std::uint64_t position, std::uint64_t size,
+                                          std::vector<Salvaged>& salvaged) {
+    observe::log_warn("storage", "cutting the torn tail of a segment",
+                      {{"directory", directory_},
+                       {"segment", segment.start},
+                       {"position", position},
+                       {"bytes", size - position}});
+    GALGO_CO_TRY(co_await search_behind(segment.end, file, position, size, &salvaged));
+    const Status kept = co_await keep_aside(segment.start, file, position, size);
+    if (!kept.has_value() && kept.error().os_errno == EIO) {
+        salvaged.clear();
+        co_return false;
+    }
+    GALGO_CO_TRY(kept);
+    GALGO_CO_TRY(co_await runtime::truncate(context_.io, file, position));
+    recovery_.cut_bytes += size - position;
+    co_return true;
 }
 
 /// Copies a range of a log into the first free `{start}.log.torn-{n}`. Zeros alone are not worth a
 /// file.
 Task<Status> PartitionLog::keep_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
                                       std::uint64_t to) {
-    runtime::FileHandle copy = runtime::kNoFile;
-    Status status;
-    for (std::uint64_t at = from; at < to && status.has_value();) {
+    std::string path;
+    FileRef copy;
+    const Status status = co_await copy_aside(start, file, from, to, path, copy);
+    entries_dirty_ = true;
+    if (status.has_value()) {
+        co_return status;
+    }
+    if (status.error().os_errno == ENOSPC || status.error().os_errno == EDQUOT) {
+        // A full disk must not keep the partition from opening; the bytes were no batch anyway.
+        observe::log_warn("storage", "no room to keep torn bytes aside",
+                          {{"directory", directory_}});
+        co_return Status{};
+    }
+    if (copy) {  // the next try makes another
+        (void)co_await runtime::unlink(context_.io, path);
+    }
+    co_return status;
+}
+
+Task<Status> PartitionLog::copy_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
+                                      std::uint64_t to, std::string& path, FileRef& copy) {
+    for (std::uint64_t at = from; at < to;) {
         const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kCopyBytes, to - at));
         GALGO_CO_TRY_ASSIGN(BufRef buffer, context_.pool.acquire(size, AcquireClass::kReserved));
         GALGO_CO_TRY_ASSIGN(const std::size_t got,
@@ -587,43 +715,28 @@ Task<Status> PartitionLog::keep_aside(Offset start, runtime::FileHandle file, st
             break;
         }
         const ConstBytes bytes = buffer.bytes().first(got);
-        if (copy == runtime::kNoFile &&
-            std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; })) {
+        if (!copy && std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; })) {
             at += got;
             continue;
         }
-        for (std::uint32_t n = 1; copy == runtime::kNoFile; ++n) {
-            const std::string path = std::format("{}.torn-{}", path_of(start, kLogExtension), n);
+        for (std::uint32_t n = 1; !copy; ++n) {
+            path = std::format("{}.torn-{}", path_of(start, kLogExtension), n);
             const Result<runtime::FileHandle> made =
                 co_await runtime::open(context_.io, path, runtime::OpenMode::kCreateExclusive);
             if (made.has_value()) {
-                copy = *made;
+                copy = context_.files.adopt(*made);
             } else if (made.error().os_errno != EEXIST) {
-                status = std::unexpected(made.error());
-                break;
+                co_return std::unexpected(made.error());
             }
         }
-        if (status.has_value()) {
-            // Zeros in front are left as a hole of the copy.
-            status = co_await runtime::write_all(context_.io, copy, bytes, at - from);
-        }
+        // Zeros in front are left as a hole of the copy.
+        GALGO_CO_TRY(co_await runtime::write_all(context_.io, copy.handle(), bytes, at - from));
         at += got;
     }
-    if (copy != runtime::kNoFile) {
-        if (status.has_value()) {
-            status = co_await runtime::sync(context_.io, copy);
-        }
-        (void)co_await runtime::close(context_.io, copy);
+    if (copy) {
+        GALGO_CO_TRY(co_await runtime::sync(context_.io, copy.handle()));
     }
-    entries_dirty_ = true;
-    if (!status.has_value() &&
-        (status.error().os_errno == ENOSPC || status.error().os_errno == EDQUOT)) {
-        // A full disk must not keep the partition from opening; the bytes were no batch anyway.
-        observe::log_warn("storage", "no room to keep torn bytes aside",
-                          {{"directory", directory_}});
-        co_return Status{};
-    }
-    co_return status;
+    co_return Status{};
 }
 
 // ---- what the journal knows
@@ -711,24 +824,13 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         end_offset_ = std::max(end_offset_, facts->end_named);
         committed_op_ = std::max(committed_op_, facts->last_op);
     }
-    if ((missing_acknowledged || was_stable) && !fence_.has_value()) {
+    if (missing_acknowledged || was_stable) {
         // A log that acknowledges without waiting for the disk may lose its unsynced tail with the
         // power; one that waits cannot, so something has damaged it, and nobody shall write over
         // that.
         observe::log_error("storage", "batches that were acknowledged are missing",
                            {{"directory", directory_}, {"messages", recovery_.lost_message_count}});
-        if (options_.persisted || was_stable) {
-            Status settled = co_await mark_fenced();
-            if (settled.has_value()) {
-                // What could be healed is written first, and the next offset named; then no more.
-                recovered_end_ = end_offset_;
-                settled = co_await settle_recovered();
-            }
-            fence(fail_os(EIO).error(),
-                  has_stable_damage_ ? "acknowledged batches are damaged on disk (file \"fenced\")"
-                                     : "acknowledged batches are missing (file \"fenced\")");
-            fence_is_stable_ = settled.has_value();
-        }
+        must_fence_ = must_fence_ || options_.persisted || was_stable;
     }
     co_return Status{};
 }
@@ -744,17 +846,34 @@ Task<Status> PartitionLog::mark_fenced() {
     co_return closed;
 }
 
+/// What could be healed is written and the next offset named first, also when the log then takes no
+/// more: the journals that tell of both go when the recovery is complete, and the marker alone
+/// would not say what was given out.
 Task<Status> PartitionLog::finish_recovery() {
     uncommitted_.clear();
     committed_end_ = recovered_end_ = end_offset_;
     Status status;
-    if (!fence_.has_value()) {
-        status = co_await settle_recovered();
-        if (!status.has_value() && !fence_.has_value()) {
-            fence(status.error(), "recovery could not write");
+    if (must_fence_) {
+        status = co_await mark_fenced();
+    }
+    if (fence_.has_value() && !fence_is_temporary_) {
+        status = std::unexpected(*fence_);
+    } else if (status.has_value()) {  // else the journals alone tell of it: nothing may hide that
+        const Status settled = co_await settle_recovered();
+        if (!settled.has_value()) {
+            status = settled;
+            if (!fence_.has_value()) {
+                fence(settled.error(), "recovery could not write");
+            }
         }
     }
-    recovery_complete_ = status.has_value() && tail_.empty() && fence_is_stable_;
+    if (must_fence_) {
+        fence(fail_os(EIO).error(),
+              has_stable_damage_ ? "acknowledged batches are damaged on disk (file \"fenced\")"
+                                 : "acknowledged batches are missing (file \"fenced\")");
+    }
+    recovery_complete_ =
+        status.has_value() && tail_.empty() && flushed_end() >= recovered_end_ && !entries_dirty_;
     if (!segments_.empty() && segments_.back().size_bytes == 0 && segments_.size() > 1 &&
         segments_[segments_.size() - 2].size_bytes == 0) {
         // Two empty ones in a row: the later name says all.
@@ -778,7 +897,9 @@ Task<Status> PartitionLog::settle_recovered() {
     if (flushed_end() < recovered_end_) {
         flush_running_ = true;
         Status named;
-        if (!segments_.empty() && !last_is_sealed_) {
+        // An empty one needs no end. Sealed it could be followed by nothing when the next step
+        // fails.
+        if (!segments_.empty() && !last_is_sealed_ && segments_.back().size_bytes != 0) {
             named = co_await seal();
         }
         if (named.has_value()) {
@@ -805,7 +926,7 @@ Task<Status> PartitionLog::settle_recovered() {
         }
         GALGO_CO_TRY(co_await sync_once());
     }
-    if (writer_.log && writer_.index_file && !last_is_sealed_) {
+    if (writer_.log && writer_.index_file && !last_is_sealed_ && synced_total_ == written_total_) {
         name_last_batch();
         (void)co_await write_index(writer_, segments_.back().size_bytes);
     }

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "observe/log.hpp"
 #include "test_rig.hpp"
@@ -667,27 +669,6 @@ void fill_one_segment(Rig& rig) {
     rig.stop();
 }
 
-TEST(PartitionLog, DamageOfAHeaderInTheStablePartFences) {
-    for (const std::uint64_t damaged : {0U, 3U, 5U, 9U, 10U}) {
-        SCOPED_TRACE(damaged);
-        Rig rig(65, {.persisted = true});
-        ASSERT_NO_FATAL_FAILURE(fill_one_segment(rig));
-        flip_in(rig, "/data/streams", ".log", ConstBytes(rig.attempted[damaged]).first(60));
-        ASSERT_NO_FATAL_FAILURE(rig.start());
-        EXPECT_TRUE(rig.log->fenced().has_value());
-        EXPECT_EQ(rig.log->end_offset(), Offset{12});
-        for (std::uint64_t i = 0; i < 12; ++i) {
-            const auto got = rig.read_now(Offset{i}, 1);
-            if (i != damaged && got.has_value()) {
-                EXPECT_EQ(Rig::offsets_of(*got), (std::vector<std::uint64_t>{i}));
-            }
-            EXPECT_EQ(got.has_value(), i != damaged) << i;
-        }
-        EXPECT_FALSE(rig.append_now(1, 100).has_value());
-        rig.stop();
-    }
-}
-
 // An index is derived: whatever it says, the messages are there and the log takes more.
 TEST(PartitionLog, AWrongIndexOfTheLastSegmentFencesNothing) {
     const std::string path = kTestLogDirectory + "/00000000000000000000.index";
@@ -696,43 +677,139 @@ TEST(PartitionLog, AWrongIndexOfTheLastSegmentFencesNothing) {
     const std::vector<std::byte> sound = *rig.node.disk->read_file(path);
     ASSERT_GE(sound.size(), 4 * kIndexEntryBytes);
     for (std::size_t byte = 0; byte < sound.size(); ++byte) {
-        for (const unsigned bit : {0U, 5U}) {
-            std::vector<std::byte> wrong = sound;
-            wrong[byte] ^= static_cast<std::byte>(1U << bit);
-            rig.node.disk->write_file(path, wrong);
-            ASSERT_NO_FATAL_FAILURE(rig.start());
-            ASSERT_FALSE(rig.log->fenced().has_value()) << byte << " bit " << bit;
-            ASSERT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)), range(0, 12)) << byte;
-            for (std::uint64_t i = 0; i < 12; ++i) {
-                ASSERT_EQ(Rig::offsets_of(*rig.read_now(Offset{i}, 1)), range(i, i + 1)) << byte;
-            }
-            rig.stop();
+        std::vector<std::byte> wrong = sound;
+        wrong[byte] ^= static_cast<std::byte>(1U << byte % 8);
+        rig.node.disk->write_file(path, wrong);
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        ASSERT_FALSE(rig.log->fenced().has_value()) << byte;
+        ASSERT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)), range(0, 12)) << byte;
+        for (std::uint64_t i = 0; i < 12; ++i) {
+            ASSERT_EQ(Rig::offsets_of(*rig.read_now(Offset{i}, 1)), range(i, i + 1)) << byte;
         }
+        rig.stop();
     }
     ASSERT_NO_FATAL_FAILURE(rig.start());
     EXPECT_TRUE(rig.append_now(1, 100).has_value());
     rig.stop();
 }
 
-// What a failed write left does not stay behind the last batch of a segment.
-TEST(PartitionLog, ASegmentEndsWithABatchAlsoAfterAFailedWrite) {
-    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-        Rig rig(seed, {.segment_size = 250'000});
-        ASSERT_NO_FATAL_FAILURE(rig.start());
-        ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
-        rig.node.disk->add_fault(
-            {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
-        ASSERT_FALSE(rig.append_now(1, 900'000).has_value());
-        rig.world.run_for(kSecond + kMillisecond);
-        for (int i = 0; i < 4; ++i) {
-            ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+/// What the directory of the log holds, to be put back.
+std::map<std::string, std::vector<std::byte>> files_of(Rig& rig) {
+    std::map<std::string, std::vector<std::byte>> files;
+    for (const std::string& path : rig.node.disk->list_all()) {
+        const auto bytes = rig.node.disk->read_file(path);
+        if (path.starts_with(kTestLogDirectory + '/') && bytes.has_value()) {
+            files[path] = *bytes;
         }
-        ASSERT_GT(rig.log->segment_count(), 1U);
-        EXPECT_EQ(rig.node.disk->read_file(log_path(0))->size(), rig.log->segment(0).size_bytes);
-        rig.restart();
-        EXPECT_EQ(rig.log->segment(0).last_timestamp.value(), 1'000'004U);
-        rig.verify(true);
-        rig.stop();
+    }
+    return files;
+}
+void put_back(Rig& rig, const std::map<std::string, std::vector<std::byte>>& files) {
+    for (const auto& [path, bytes] : files_of(rig)) {
+        if (!files.contains(path)) {
+            EXPECT_EQ(rig.node.disk->unlink(path), 0);
+        }
+    }
+    for (const auto& [path, bytes] : files) {
+        rig.node.disk->write_file(path, bytes);
+    }
+}
+
+/// Batches of one message: each is read, or is told of as damaged. `damaged` cannot be read.
+void check_reads(Rig& rig, std::uint64_t damaged, std::uint64_t end) {
+    ASSERT_EQ(rig.log->first_offset(), Offset{0});
+    ASSERT_EQ(rig.log->end_offset(), Offset{end});
+    ASSERT_EQ(rig.log->stats().message_count, end);
+    for (std::uint64_t i = 0; i < end; ++i) {
+        const auto got = rig.read_now(Offset{i}, 100);
+        if (!got.has_value()) {
+            ASSERT_GE(i, damaged);
+            continue;
+        }
+        const std::vector<std::uint64_t> offsets = Rig::offsets_of(*got);
+        ASSERT_FALSE(offsets.empty()) << i;
+        ASSERT_EQ(offsets, range(i, offsets.back() + 1)) << i;  // nothing is passed over
+        ASSERT_TRUE(i > damaged || offsets.back() < damaged) << i;
+    }
+    ASSERT_FALSE(rig.read_now(Offset{damaged}, 1).has_value());
+}
+
+// Every field of the header, of a batch that an index entry names, of others, the first, the last.
+TEST(PartitionLog, AnyDamageOfAHeaderInTheStablePartIsToldAndNothingIsCut) {
+    Rig rig(65, {.persisted = true});
+    ASSERT_NO_FATAL_FAILURE(fill_one_segment(rig));
+    const auto sound = files_of(rig);
+    for (const std::uint64_t damaged : {0U, 1U, 6U, 7U, 9U, 10U, 11U}) {
+        const std::size_t at = static_cast<std::size_t>(damaged) * rig.attempted[0].size();
+        for (std::size_t byte = 0; byte < 60; ++byte) {
+            SCOPED_TRACE(std::to_string(damaged) + " byte " + std::to_string(byte));
+            put_back(rig, sound);
+            ASSERT_TRUE(rig.node.disk->corrupt(log_path(0), at + byte, byte % 2 == 0 ? 1 : 0x40));
+            const auto before = *rig.node.disk->read_file(log_path(0));
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            EXPECT_EQ(*rig.node.disk->read_file(log_path(0)), before);
+            ASSERT_NO_FATAL_FAILURE(check_reads(rig, damaged, 12));
+            EXPECT_TRUE(rig.log->recovery_complete());
+            if (damaged >= 6) {  // near the last entry: looked at, at every start
+                EXPECT_TRUE(rig.log->fenced().has_value());
+                EXPECT_FALSE(rig.append_now(1, 100).has_value());
+            }
+            rig.stop();
+        }
+    }
+}
+
+TEST(PartitionLog, AnyDamageOfAHeaderInASmallLastSegmentIsTold) {
+    Rig rig(67, {.persisted = true});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    }
+    rig.stop();
+    const auto sound = files_of(rig);
+    for (std::uint64_t damaged = 0; damaged < 5; ++damaged) {
+        const std::size_t at = static_cast<std::size_t>(damaged) * rig.attempted[0].size();
+        for (std::size_t byte = 0; byte < 60; ++byte) {
+            SCOPED_TRACE(std::to_string(damaged) + " byte " + std::to_string(byte));
+            put_back(rig, sound);
+            ASSERT_TRUE(rig.node.disk->corrupt(log_path(0), at + byte, byte % 2 == 0 ? 1 : 0x40));
+            for (int boot = 0; boot < 2; ++boot) {
+                ASSERT_NO_FATAL_FAILURE(rig.start());
+                EXPECT_TRUE(rig.log->fenced().has_value());
+                ASSERT_NO_FATAL_FAILURE(check_reads(rig, damaged, 5));
+                rig.stop();
+            }
+        }
+    }
+}
+
+TEST(PartitionLog, AnyDamageOfAHeaderInASealedSegmentStaysThere) {
+    Rig rig(68, {.segment_size = 50'000});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 12; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 10'000).has_value());
+    }
+    rig.stop();
+    const auto sound = files_of(rig);
+    for (const std::uint64_t damaged : {0U, 2U, 4U}) {  // the first, one between, the last
+        const std::size_t at = static_cast<std::size_t>(damaged) * rig.attempted[0].size();
+        for (std::size_t byte = 0; byte < 60; ++byte) {
+            SCOPED_TRACE(std::to_string(damaged) + " byte " + std::to_string(byte));
+            put_back(rig, sound);
+            ASSERT_TRUE(rig.node.disk->corrupt(log_path(0), at + byte, byte % 2 == 0 ? 1 : 0x40));
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            ASSERT_GT(rig.log->segment_count(), 2U);
+            EXPECT_FALSE(rig.log->fenced().has_value());
+            ASSERT_NO_FATAL_FAILURE(check_reads(rig, damaged, 12));
+            EXPECT_EQ(*rig.node.disk->read_file(index_path(0)), sound.at(index_path(0)));
+            for (std::uint64_t i = 6; i < 12; ++i) {  // the next segment begins with 5
+                const auto found =
+                    rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(1'000'001 + i)));
+                ASSERT_TRUE(found.has_value()) << i;
+                EXPECT_EQ(*found, Offset(i));
+            }
+            rig.stop();
+        }
     }
 }
 
@@ -758,6 +835,265 @@ TEST(PartitionLog, ABatchThatSeemsToLieBeforeIsNotPassedOver) {
             rig.stop();
         }
     }
+}
+
+// The marker stands, and what it fences could not be written: the next start does that.
+TEST(PartitionLog, TheMarkerOfAFenceDoesNotHideWhatHasToBeWritten) {
+    const std::string marker = kTestLogDirectory + "/fenced";
+    for (const int batches : {2, 5}) {
+        Rig rig(70, {.persisted = true});
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        for (int i = 0; i < batches; ++i) {
+            ASSERT_TRUE(rig.append_now(2, 100).has_value());
+        }
+        const Offset end = rig.log->end_offset();
+        rig.crash(CrashKind::kProcess);
+        const std::uint64_t damaged = end.value() - 4;
+        flip_in(rig, "/data/state", ".wal", ConstBytes(rig.attempted[damaged]).subspan(300, 60));
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kOpen, .path_contains = ".log", .times = 1000, .error = EMFILE});
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_EQ(rig.log->fenced()->retry, RetryClass::kNever);
+        EXPECT_FALSE(rig.log->recovery_complete());
+        ASSERT_TRUE(rig.node.disk->exists(marker));
+        rig.node.disk->clear_faults();
+        rig.crash(CrashKind::kProcess);
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_EQ(rig.log->fenced()->retry, RetryClass::kNever);
+        EXPECT_TRUE(rig.log->recovery_complete());
+        EXPECT_EQ(rig.log->stats().tail_bytes, 0U);
+        rig.crash(CrashKind::kPower, runtime_sim::UnsyncedFate::kLoseAll);
+        EXPECT_EQ(rig.node.disk->unlink(marker), 0);  // by the operator; the journals are gone
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_EQ(rig.log->end_offset(), end);
+        EXPECT_FALSE(rig.log->fenced().has_value());
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+        EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 100)).size(), end.value() - 1);
+        rig.stop();
+    }
+}
+
+TEST(PartitionLog, TheMarkerOfAFenceDoesNotHideAnEndThatHasToBeNamed) {
+    const std::string marker = kTestLogDirectory + "/fenced";
+    Rig rig(78);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    ASSERT_TRUE(rig.append_now(3, 100'000).has_value());
+    rig.crash(CrashKind::kProcess);
+    rig.node.disk->write_file(log_path(0), {});  // only the journal knows that there was a batch
+    rig.node.disk->write_file(marker, {});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(rig.log->fenced()->retry, RetryClass::kNever);
+    EXPECT_TRUE(rig.log->recovery_complete());
+    EXPECT_FALSE(rig.append_now(1, 100).has_value());
+    rig.stop();
+    EXPECT_EQ(rig.node.disk->unlink(marker), 0);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(rig.log->end_offset(), Offset{3});
+    EXPECT_TRUE(rig.append_now(1, 100).has_value());
+    rig.stop();
+}
+
+// The first bulk batch was torn: the segment is empty, and the end that the journal names could not
+// be written.
+TEST(PartitionLog, AnEndThatCouldNotBeNamedIsNamedByTheNextBatch) {
+    Rig rig(71);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.crash(CrashKind::kProcess);
+    rig.node.disk->write_file(log_path(0), {});
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kOpen, .path_contains = "0001.log", .times = 1, .error = EMFILE});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_TRUE(rig.log->fenced().has_value());
+    EXPECT_EQ(rig.log->end_offset(), Offset{1});
+    rig.world.run_for(kSecond + kMillisecond);
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.acknowledged.erase(0);
+    rig.verify(true);
+    rig.restart();
+    EXPECT_EQ(rig.log->end_offset(), Offset{2});
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLog, AFullDiskDoesNotHideThatAcknowledgedBatchesAreMissing) {
+    Rig rig(72,
+            {.messages_required_to_save = 1'000'000,
+             .size_required_to_save = 1 * kGiB,
+             .persisted = true},
+            4 * kMiB);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 160; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 60'000).has_value());
+    }
+    rig.crash(CrashKind::kProcess);
+    flip_in(rig, "/data/state", ".wal", ConstBytes(rig.attempted[158]).subspan(300, 60));
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(rig.node.disk->fault_count(), 1U);
+    ASSERT_TRUE(rig.log->fenced().has_value());
+    EXPECT_EQ(rig.log->fenced()->retry, RetryClass::kNever);
+    EXPECT_FALSE(rig.log->recovery_complete());
+    rig.world.run_for(2 * kSecond);
+    EXPECT_FALSE(rig.world.run(rig.node, rig.log->complete_recovery()).has_value());
+    EXPECT_FALSE(rig.append_now(1, 100).has_value());
+    rig.crash(CrashKind::kProcess);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_TRUE(rig.log->recovery_complete());
+    EXPECT_TRUE(rig.log->fenced().has_value());
+    EXPECT_EQ(rig.log->end_offset(), Offset{160});
+    rig.acknowledged.erase(158);
+    rig.verify(true);
+    rig.stop();
+}
+
+TEST(PartitionLog, ManySmallBatchesBehindATornOneAreKept) {
+    Rig rig(73);
+    std::vector<std::byte> log;
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+        const std::vector<std::byte> batch = make_batch(Offset{i}, 1, 10, 1'000'000, i);
+        log.insert(log.end(), batch.begin(), batch.end());
+    }
+    log[300] ^= std::byte{1};
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    ASSERT_TRUE(rig.append_now(1, 10).has_value());
+    rig.stop();
+    rig.node.disk->write_file(log_path(0), log);
+    rig.node.disk->write_file(index_path(0), {});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(rig.log->recovery().salvaged_batch_count, 2999U);
+    EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 5000)), range(0, 3000));  // 0: the journal's
+    rig.stop();
+}
+
+TEST(PartitionLog, TheSearchBehindDamageIsBounded) {
+    Rig rig(74);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    // Headers every 304 bytes, each of a batch to the end of the file, with a first frame that
+    // fits.
+    std::vector<std::byte> bytes = make_batch(Offset{0}, 1, 4 * kMiB, 1, 1);
+    for (std::size_t at = 400; at + 304 < bytes.size(); at += 304) {
+        std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), 304, std::byte{0});
+        wire::encode_batch_header(
+            MutableBytes(bytes).subspan(at, wire::kBatchHeaderSize),
+            {.base_offset = 1, .batch_length = bytes.size() - at, .message_count = 2});
+        store<std::uint32_t>(MutableBytes(bytes), at + 256 + 36, 3 * kMiB);
+    }
+    rig.node.disk->write_file("/data/torn", bytes);
+    const auto file = rig.world.run(
+        rig.node, runtime::open(*rig.node.io, "/data/torn", runtime::OpenMode::kRead));
+    ASSERT_TRUE(file.has_value());
+    std::uint64_t work = 64 * kMiB;
+    const auto found = rig.world.run(rig.node, find_valid_batch(*rig.node.io, rig.pool, *file, 1,
+                                                                bytes.size(), Offset{0}, work));
+    ASSERT_TRUE(found.has_value());
+    EXPECT_FALSE(found->has_value());
+    EXPECT_EQ(work, 0U);
+    EXPECT_TRUE(rig.world.run(rig.node, runtime::close(*rig.node.io, *file)).has_value());
+    rig.stop();
+}
+
+// What a failed write left does not stay behind the last batch of a segment.
+TEST(PartitionLog, ASegmentEndsWithABatchAlsoAfterAFailedWrite) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        Rig rig(seed, {.segment_size = 250'000});
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
+        ASSERT_FALSE(rig.append_now(1, 900'000).has_value());
+        rig.world.run_for(kSecond + kMillisecond);
+        for (int i = 0; i < 4; ++i) {
+            ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        }
+        ASSERT_GT(rig.log->segment_count(), 1U);
+        EXPECT_EQ(rig.node.disk->read_file(log_path(0))->size(), rig.log->segment(0).size_bytes);
+        rig.restart();
+        EXPECT_EQ(rig.log->segment(0).last_timestamp.value(), 1'000'004U);
+        rig.verify(true);
+        rig.stop();
+    }
+}
+
+TEST(PartitionLog, BytesBehindASealedSegmentCostNothing) {
+    Rig rig(75, {.segment_size = 50'000});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 12; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 10'000).has_value());
+    }
+    rig.stop();
+    auto bytes = *rig.node.disk->read_file(log_path(0));
+    bytes.insert(bytes.end(), 5000, std::byte{0xAA});
+    rig.node.disk->write_file(log_path(0), bytes);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    rig.verify(true);
+    for (std::uint64_t i = 0; i < 12; ++i) {
+        EXPECT_EQ(*rig.world.run(rig.node, rig.log->offset_at_or_after(Timestamp(1'000'001 + i))),
+                  Offset(i));
+    }
+    rig.stop();
+}
+
+// A sector that cannot be read is damage, not a partition that cannot be opened.
+TEST(PartitionLog, WhatTheDiskCannotReadIsDamage) {
+    for (const bool last : {false, true}) {
+        SCOPED_TRACE(last);
+        Rig rig(76, {.segment_size = 50'000});
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        for (int i = 0; i < 12; ++i) {
+            ASSERT_TRUE(rig.append_now(1, 10'000).has_value());
+        }
+        rig.stop();
+        const auto sound = files_of(rig);
+        rig.node.disk->add_fault({.op = DiskOp::kRead,
+                                  .path_contains = last ? log_path(10) : log_path(0),
+                                  .times = 100'000});
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_EQ(rig.log->fenced().has_value(), last);
+        EXPECT_EQ(rig.log->end_offset(), Offset{12});
+        const auto got = rig.read_now(last ? Offset{10} : Offset{0}, 1);
+        ASSERT_FALSE(got.has_value());
+        EXPECT_EQ(got.error().code, ErrorCode::kCannotReadMessage);
+        EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{5}, 5)), range(5, 10));
+        EXPECT_EQ(rig.append_now(1, 100).has_value(), !last);
+        rig.node.disk->clear_faults();
+        rig.stop();
+        for (const auto& [path, bytes] : sound) {
+            if (path.ends_with(".log") && path != log_path(10)) {
+                EXPECT_EQ(*rig.node.disk->read_file(path), bytes) << path;
+            }
+        }
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_EQ(Rig::offsets_of(*rig.read_now(Offset{0}, 12)), range(0, 12));
+        rig.stop();
+    }
+}
+
+TEST(PartitionLog, ACopyOfTornBytesThatFailsLeavesNothingOpen) {
+    Rig rig(77);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    rig.stop();
+    auto bytes = *rig.node.disk->read_file(log_path(0));
+    bytes.insert(bytes.end(), 3 * kMiB, std::byte{0xAA});
+    rig.node.disk->write_file(log_path(0), bytes);
+    for (int i = 0; i < 2; ++i) {
+        rig.node.disk->add_fault({.op = DiskOp::kWrite,
+                                  .path_contains = ".torn-",
+                                  .skip = 1,
+                                  .times = 1,
+                                  .error = EPERM});
+        EXPECT_FALSE(rig.world.run(rig.node, Rig::boot(rig)).has_value());
+        rig.world.run_for(kSecond);
+        EXPECT_EQ(rig.context->files.open_count(), 0U);
+        rig.crash(CrashKind::kProcess);
+        EXPECT_FALSE(rig.node.disk->exists(log_path(0) + ".torn-1"));
+    }
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(rig.node.disk->read_file(log_path(0) + ".torn-1")->size(), 3 * kMiB);
+    rig.verify(true);
+    rig.stop();
 }
 
 }  // namespace

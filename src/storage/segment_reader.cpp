@@ -2,8 +2,10 @@
 #include "storage/segment_reader.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "runtime/io_await.hpp"
+#include "storage/detail/checksum.hpp"
 
 namespace galgo::storage {
 
@@ -14,9 +16,40 @@ namespace {
 
 constexpr std::size_t kWindowBytesMax = 1 * kMiB;
 constexpr std::size_t kVerifyStepBytes = 1 * kMiB;
-/// Candidates of find_valid_batch that are hashed in vain before it gives up: bounds the work on
-/// hostile bytes.
-constexpr std::uint32_t kCandidatesMax = 4096;
+/// What a candidate of find_valid_batch costs at least, when it has to be read: a system call is
+/// not free.
+constexpr std::uint64_t kCandidateCostMin = 16 * kKiB;
+/// First window of find_valid_batch.
+constexpr std::size_t kSearchBytesMin = 16 * kKiB;
+
+// Of a frame: wire/batch.hpp.
+constexpr std::size_t kOffsetDeltaAt = 24;
+constexpr std::size_t kUserHeadersLengthAt = 32;
+constexpr std::size_t kPayloadLengthAt = 36;
+constexpr std::size_t kFrameReservedAt = 40;
+
+/// Could the batch whose begin `bytes` holds be whole? Looks at the first frame, as far as it is
+/// here; adds what it hashed to `hashed`.
+bool first_frame_fits(ConstBytes bytes, const wire::BatchHeader& header, std::uint64_t& hashed) {
+    if (bytes.size() < wire::kBatchSizeMin) {
+        return true;
+    }
+    const ConstBytes frame = bytes.subspan(wire::kBatchHeaderSize);
+    const std::uint64_t size = wire::kFrameHeaderSize +
+                               std::uint64_t{load<std::uint32_t>(frame, kPayloadLengthAt)} +
+                               load<std::uint32_t>(frame, kUserHeadersLengthAt);
+    if (load<std::uint32_t>(frame, kOffsetDeltaAt) != 0 ||
+        load<std::uint64_t>(frame, kFrameReservedAt) != 0 || size > header.frames_size() ||
+        (header.message_count == 1 && size != header.frames_size())) {
+        return false;
+    }
+    if (size > frame.size()) {
+        return true;
+    }
+    hashed += size;
+    return load<std::uint64_t>(frame, 0) ==
+           detail::checksum(frame.first(static_cast<std::size_t>(size)).subspan(8));
+}
 
 }  // namespace
 
@@ -40,20 +73,33 @@ std::size_t SegmentCursor::available() const noexcept {
 }
 
 /// Makes the window begin at the position and hold `wanted_bytes` or all there is; returns what it
-/// holds.
+/// holds: nothing when that cannot be read.
 Task<Result<std::size_t>> SegmentCursor::fill(std::size_t wanted_bytes) {
     const std::uint64_t left = size_bytes_ - position_;
-    const auto size = static_cast<std::size_t>(
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, wanted_bytes));
+    auto size = static_cast<std::size_t>(
         std::min<std::uint64_t>(left, std::max(wanted_bytes, window_bytes_)));
-    window_.reset();  // the pool may give the same block again
-    GALGO_CO_TRY_ASSIGN(BufRef buffer, pool_.acquire(size, admission_));
-    GALGO_CO_TRY_ASSIGN(const std::size_t got,
-                        co_await runtime::read(io_, file_, buffer.mutable_bytes(), position_));
-    buffer.resize(got);
-    window_ = std::move(buffer);
-    window_at_ = position_;
-    window_bytes_ = std::min(window_bytes_ * 4, kWindowBytesMax);
-    co_return got;
+    unreadable_ = false;
+    while (true) {
+        window_.reset();  // the pool may give the same block again
+        GALGO_CO_TRY_ASSIGN(BufRef buffer, pool_.acquire(size, admission_));
+        const Result<std::size_t> got =
+            co_await runtime::read(io_, file_, buffer.mutable_bytes(), position_);
+        if (!got.has_value() && got.error().os_errno == EIO) {
+            if (size > wanted) {
+                size = wanted;  // the bad sector may lie behind what is wanted
+                continue;
+            }
+            unreadable_ = true;
+            co_return std::size_t{0};
+        }
+        GALGO_CO_TRY(got);
+        buffer.resize(*got);
+        window_ = std::move(buffer);
+        window_at_ = position_;
+        window_bytes_ = std::min(window_bytes_ * 4, kWindowBytesMax);
+        co_return *got;
+    }
 }
 
 Task<Result<SegmentStep>> SegmentCursor::next(Offset wanted_from) {
@@ -65,6 +111,7 @@ Task<Result<SegmentStep>> SegmentCursor::next(Offset wanted_from) {
         GALGO_CO_TRY_ASSIGN(const std::size_t got, co_await fill(wire::kBatchHeaderSize));
         if (got < wire::kBatchHeaderSize) {
             step.kind = StepKind::kDamaged;
+            step.unreadable = unreadable_;
             co_return step;
         }
     }
@@ -89,6 +136,7 @@ Task<Result<SegmentStep>> SegmentCursor::next(Offset wanted_from) {
             GALGO_CO_TRY_ASSIGN(const std::size_t got, co_await fill(length));
             if (got < length) {
                 step.kind = StepKind::kDamaged;
+                step.unreadable = unreadable_;
                 co_return step;
             }
             at = 0;
@@ -125,10 +173,10 @@ Task<Result<std::uint64_t>> find_entry(runtime::IoBackend& io, runtime::FileHand
     while (low < high) {
         const std::uint64_t middle = low + (high - low) / 2;
         std::byte bytes[kIndexEntryBytes];
-        GALGO_CO_TRY_ASSIGN(const std::size_t got,
-                            co_await runtime::read(io, index, bytes, middle * kIndexEntryBytes));
-        if (got != kIndexEntryBytes) {
-            co_return std::uint64_t{0};
+        const Result<std::size_t> got =
+            co_await runtime::read(io, index, bytes, middle * kIndexEntryBytes);
+        if (!got.has_value() || *got != kIndexEntryBytes) {
+            co_return std::uint64_t{0};  // the log says the same, only slower
         }
         const IndexEntry entry = decode_index_entry(bytes);
         if (entry.position >= log_bytes) {
@@ -162,39 +210,69 @@ Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io, runtim
 
 Task<Result<std::optional<std::uint64_t>>> find_valid_batch(
     runtime::IoBackend& io, memory::BufferPool& pool, runtime::FileHandle file, std::uint64_t from,
-    std::uint64_t size_bytes, Offset offset_min) {
-    std::uint32_t candidates = 0;
-    while (from + wire::kBatchSizeMin <= size_bytes) {
+    std::uint64_t size_bytes, Offset offset_min, std::uint64_t& work_left) {
+    const auto spend = [&work_left](std::uint64_t bytes) {
+        work_left -= std::min(work_left, bytes);
+    };
+    std::size_t window_bytes = kSearchBytesMin;  // the next batch is near more often than not
+    while (from + wire::kBatchSizeMin <= size_bytes && work_left != 0) {
         const auto size =
-            static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytesMax, size_bytes - from));
+            static_cast<std::size_t>(std::min<std::uint64_t>(window_bytes, size_bytes - from));
+        window_bytes = std::min(window_bytes * 4, kWindowBytesMax);
+        spend(size);
         GALGO_CO_TRY_ASSIGN(BufRef window, pool.acquire(size, memory::AcquireClass::kReserved));
-        GALGO_CO_TRY_ASSIGN(const std::size_t got,
-                            co_await runtime::read(io, file, window.mutable_bytes(), from));
-        if (got < wire::kBatchSizeMin) {
+        const Result<std::size_t> got =
+            co_await runtime::read(io, file, window.mutable_bytes(), from);
+        if (!got.has_value() && got.error().os_errno != EIO) {
+            co_return std::unexpected(got.error());
+        }
+        if (!got.has_value() || *got < wire::kBatchSizeMin) {
             break;
         }
-        const ConstBytes bytes = window.bytes().first(got);
-        for (std::size_t at = 0; at + wire::kBatchHeaderSize <= bytes.size(); ++at) {
+        const ConstBytes bytes = window.bytes().first(*got);
+        for (std::size_t at = 0; at + wire::kBatchHeaderSize <= bytes.size() && work_left != 0;
+             ++at) {
             // The cheap tests first: nearly every position fails them.
             const auto length = load<std::uint64_t>(bytes, at + 32);
             if (length < wire::kBatchSizeMin || length > size_bytes - from - at ||
                 length > memory::kBlockBytesMax) {
                 continue;
             }
-            const Result<wire::BatchHeader> header = wire::decode_batch_header(bytes.subspan(at));
+            const ConstBytes here = bytes.subspan(at);
+            const Result<wire::BatchHeader> header = wire::decode_batch_header(here);
             if (!header.has_value() || header->base_offset < offset_min.value() ||
                 header->base_offset > ~std::uint64_t{0} - header->message_count) {
                 continue;
             }
-            if (++candidates > kCandidatesMax) {
-                co_return std::nullopt;
+            std::uint64_t hashed = wire::kBatchHeaderSize;
+            const bool fits = first_frame_fits(here, *header, hashed);
+            spend(hashed);
+            if (!fits) {
+                continue;
             }
             const std::uint64_t position = from + at;
+            if (length <= here.size()) {
+                spend(length);
+                if (wire::BatchView::validate(here.first(static_cast<std::size_t>(length)))
+                        .has_value()) {
+                    co_return position;
+                }
+                continue;
+            }
+            if (length > work_left) {
+                work_left = 0;
+                break;
+            }
+            spend(std::max(length, kCandidateCostMin));
             GALGO_CO_TRY_ASSIGN(BufRef batch, pool.acquire(static_cast<std::size_t>(length),
                                                            memory::AcquireClass::kReserved));
-            GALGO_CO_TRY_ASSIGN(const std::size_t whole,
-                                co_await runtime::read(io, file, batch.mutable_bytes(), position));
-            if (whole == length && wire::BatchView::validate(batch.bytes()).has_value()) {
+            const Result<std::size_t> whole =
+                co_await runtime::read(io, file, batch.mutable_bytes(), position);
+            if (!whole.has_value() && whole.error().os_errno != EIO) {
+                co_return std::unexpected(whole.error());
+            }
+            if (whole.has_value() && *whole == length &&
+                wire::BatchView::validate(batch.bytes()).has_value()) {
                 co_return position;
             }
         }

@@ -3,8 +3,9 @@
 // others are looked at only. Also: look-up in an index file, verification of one batch, search for
 // the next whole batch behind damage.
 //
-// Bytes of the file are never trusted: a header that does not decode, or a batch that leaves the
-// file, is a step of kind kDamaged, not an error; errors are those of the system and of the pool.
+// Bytes of the file are never trusted: a header that does not decode, a batch that leaves the file,
+// or a sector that cannot be read is a step of kind kDamaged, not an error; errors are the other
+// ones of the system and of the pool.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct SegmentStep {
     std::uint64_t position = 0;  ///< of this batch, of the damage, or the end
     wire::BatchHeader header;    ///< kBatch; kDamaged when header_decoded
     bool header_decoded = false;
-    memory::BufRef bytes;  ///< kBatch, when wanted: the whole batch
+    bool unreadable = false;  ///< kDamaged: the disk could not read it (EIO)
+    memory::BufRef bytes;     ///< kBatch, when wanted: the whole batch
 };
 
 class SegmentCursor {
@@ -58,6 +60,7 @@ class SegmentCursor {
     std::size_t window_bytes_;
     memory::BufRef window_;
     std::uint64_t window_at_ = 0;
+    bool unreadable_ = false;  ///< what the last fill() met
 };
 
 /// Layout and all checksums of one batch; yields between slices of 1 MiB.
@@ -75,9 +78,11 @@ coro::Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io,
                                                         std::uint64_t log_bytes);
 
 /// The first position at or behind `from` where a whole valid batch with base_offset >=
-/// `offset_min` stands.
+/// `offset_min` stands. `work_left`: bytes that may be read and hashed for candidates, counted
+/// down; at 0 the search gives up, so that hostile bytes cannot hold a start. What cannot be read
+/// ends it, too.
 coro::Task<Result<std::optional<std::uint64_t>>> find_valid_batch(
     runtime::IoBackend& io, memory::BufferPool& pool, runtime::FileHandle file, std::uint64_t from,
-    std::uint64_t size_bytes, Offset offset_min);
+    std::uint64_t size_bytes, Offset offset_min, std::uint64_t& work_left);
 
 }  // namespace galgo::storage
