@@ -51,6 +51,22 @@ std::string parse(std::string_view text, RequestParser::Limits limits = {}) {
     return outcome(parser);
 }
 
+// The last chunk, with and without trailers, in any pieces.
+TEST(RequestParser, ChunkedBodyByteByByte) {
+    for (const std::string_view body : {"0\r\n\r\n", "0\r\nT: v\r\n\r\n", "3\r\nabc\r\n0\r\n\r\n",
+                                        "1;a=b\r\nx\r\n0;c\r\nT: v\r\n\r\n"}) {
+        SCOPED_TRACE(body);
+        RequestParser parser({});
+        parser.append(
+            as_bytes("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
+        for (const char& byte : body) {
+            EXPECT_EQ(outcome(parser), "body?");
+            parser.append(as_bytes(std::string_view(&byte, 1)));
+        }
+        EXPECT_EQ(outcome(parser), "POST /a");
+    }
+}
+
 TEST(RequestParser, RequestCutAtEveryByte) {
     const std::string text =
         "POST /a?b=c HTTP/1.1\r\nHost: a\r\nOrigin: http://o\r\nContent-Length: 5\r\n\r\nhello";

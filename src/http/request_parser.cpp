@@ -19,6 +19,8 @@ namespace {
 namespace beast = boost::beast;
 
 constexpr unsigned kHttp11 = 11;
+/// "0", CRLF, CRLF. Beast asserts that it has so much when it looks at the last chunk again.
+constexpr std::size_t kLastChunkBytesMin = 5;
 
 /// A Beast body that counts and forgets.
 struct DiscardBody {
@@ -94,6 +96,11 @@ ParseState RequestParser::parse() {
         begun_ = !buffer_.empty();
     }
     while (!buffer_.empty() && !beast.is_done()) {
+        // So much is to come in any case, as the last chunk is taken in one piece.
+        if (state_ == ParseState::kNeedBody && beast.chunked() &&
+            buffer_.size() < kLastChunkBytesMin) {
+            break;
+        }
         beast::error_code error;
         const std::size_t used =
             beast.put(boost::asio::const_buffer(buffer_.data(), buffer_.size()), error);
