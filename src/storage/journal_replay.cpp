@@ -473,6 +473,10 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
         file.epoch_told = load<std::uint64_t>(bytes, 16);
         replay.files_.push_back(std::move(file));
     }
+    // A directory lists them in any order; what is said of them shall not depend on it.
+    std::ranges::sort(replay.files_, {}, [](const JournalReplay::File& file) {
+        return std::tuple(file.shard.value(), file.sequence);
+    });
     for (JournalReplay::File& file : replay.files_) {
         if (!file.header_is_ours) {
             GALGO_CO_TRY(co_await replay.repair_header(io, file));
