@@ -86,7 +86,9 @@ Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offse
     });
     co_await change.settled();
     if (change.outcome() == ErrorCode::kOk) {
-        if (offset.has_value()) {
+        if (is_raised) {
+            offsets_.confirm(consumer, *offset, change.op());
+        } else if (offset.has_value()) {
             offsets_.store(consumer, *offset, change.op());
         } else {
             offsets_.erase(consumer, change.op());

@@ -58,6 +58,16 @@ class Offsets {
             found->second.op = std::max(found->second.op, op);
         }
     }
+    /// The change with this op, which raised to `offset`, is committed. What was raised further
+    /// meanwhile stays: its own change may not even have been admitted.
+    void confirm(ConsumerKey consumer, Offset offset, OpNumber op) {
+        Entry& entry = put(consumer);
+        if (entry.op <= op) {
+            entry.offset = std::max(entry.offset, offset);
+            entry.op = op;
+            entry.changed = true;
+        }
+    }
     /// Not one that a later change has stored already.
     void erase(ConsumerKey consumer, OpNumber op) {
         const auto found = entries_.find(consumer);

@@ -9,6 +9,7 @@
 
 #include "memory/buffer_pool.hpp"
 #include "model/ids.hpp"
+#include "partitions/offsets.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
 #include "wire/batch.hpp"
@@ -295,6 +296,21 @@ TEST(StoredOffsets, AFullDiskDoesNotKeepAPartitionFromOpening) {
     rig.crash(runtime_sim::CrashKind::kPower);
     rig.start();
     EXPECT_EQ(rig.stored_now(), Offset{4});
+}
+
+// A further raise whose change was not admitted: the commit of the one before takes nothing back.
+TEST(StoredOffsets, ACommitLowersNothing) {
+    Offsets offsets;
+    const ConsumerKey consumer = TableRig::kConsumer;
+    EXPECT_TRUE(offsets.raise(consumer, Offset{20}));
+    offsets.note_op(consumer, Offset{20}, OpNumber{6});
+    EXPECT_TRUE(offsets.raise(consumer, Offset{30}));
+    offsets.confirm(consumer, Offset{20}, OpNumber{6});
+    EXPECT_EQ(offsets.find(consumer), Offset{30});
+    offsets.store(consumer, Offset{5}, OpNumber{7});  // what a client asks for is done
+    EXPECT_EQ(offsets.find(consumer), Offset{5});
+    offsets.confirm(consumer, Offset{40}, OpNumber{6});
+    EXPECT_EQ(offsets.find(consumer), Offset{5});
 }
 
 // What the journal names last is what counts after a restart; so it is before it.
