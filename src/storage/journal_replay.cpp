@@ -520,7 +520,8 @@ Task<Result<memory::BufRef>> JournalReplay::read_body(runtime::IoBackend& io,
 Task<Status> JournalReplay::remove_files(runtime::IoBackend& io) const {
     for (const File& file : files_) {
         Status removed;
-        if (file.has_damage || (keep_files_ && file.valid_end > kFirstRecordAt)) {
+        if (file.has_damage ||
+            (keep_files_->load(std::memory_order_relaxed) && file.valid_end > kFirstRecordAt)) {
             std::string kept;
             for (std::uint32_t n = 1; kept.empty() || io.file_facts(kept).has_value(); ++n) {
                 kept = std::format("{}.kept-{}", file.path, n);

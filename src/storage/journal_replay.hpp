@@ -14,7 +14,9 @@
 // them.
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -96,8 +98,8 @@ class JournalReplay {
     /// One line for the operator when records are damaged of which nobody can tell whose they were:
     /// offsets that were acknowledged could be given out again. Empty otherwise.
     [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
-    /// They hold something that nobody takes over.
-    void keep_files() noexcept { keep_files_ = true; }
+    /// They hold something that nobody takes over. Any shard's thread.
+    void keep_files() const noexcept { keep_files_->store(true, std::memory_order_relaxed); }
     /// Damaged records whose partition is known.
     [[nodiscard]] std::uint64_t damaged_count() const noexcept { return damaged_count_; }
 
@@ -161,7 +163,7 @@ class JournalReplay {
         prior_stable_;  ///< shard, sequence
     std::string refusal_;
     std::uint64_t damaged_count_ = 0;
-    bool keep_files_ = false;
+    std::unique_ptr<std::atomic<bool>> keep_files_ = std::make_unique<std::atomic<bool>>(false);
 };
 
 /// Reads all journals below `directory` ("{path}/state"); an absent directory is an empty replay.

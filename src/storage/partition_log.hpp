@@ -423,9 +423,10 @@ class PartitionLog : public coro::Anchored {
     bool has_leftover_ = false;      ///< bytes of a failed write may stand behind its end
     Writer writer_;                  ///< of the last segment
     std::vector<PendingRelease> pending_releases_;
-    bool directory_exists_ = false;  ///< and it says whose it is
-    bool entries_dirty_ = false;     ///< directory entries not stable yet
-    bool parents_dirty_ = false;     ///< nor, perhaps, those of the directories above
+    bool directory_exists_ = false;         ///< and it says whose it is
+    bool entries_dirty_ = false;            ///< directory entries not stable yet
+    Offset intact_end_{~std::uint64_t{0}};  ///< of what lies in front of the first damage found
+    bool parents_dirty_ = false;            ///< nor, perhaps, those of the directories above
 
     bool flush_running_ = false;
     bool sync_running_ = false;

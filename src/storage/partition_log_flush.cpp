@@ -401,6 +401,9 @@ void PartitionLog::name_last_batch() {
 /// power loss can damage is in the last segment. Appends to the tail go on meanwhile.
 Task<Status> PartitionLog::seal() {
     GALGO_CO_TRY(co_await cut_leftover());
+    if (!writer_.log && segments_.back().size_bytes != 0) {
+        (void)co_await open_writer();  // for the index: without its last entry a start looks longer
+    }
     GALGO_CO_TRY(co_await sync_until(written_total_));
     if (writer_.index_file) {
         name_last_batch();
@@ -553,7 +556,7 @@ void PartitionLog::drop_idle_files() noexcept {
         writer_.log.reset();
         writer_.index_file.reset();
         if (writer_.index_on_disk == writer_.index.size()) {
-            writer_.index = {};  // the file has them
+            writer_.index = std::vector<IndexEntry>();  // the file has them; {} would keep memory
         }
         context_.files.forget_log(log_number_);
         tail_.shrink();

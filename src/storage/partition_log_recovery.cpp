@@ -502,8 +502,8 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     const Result<runtime::FileFacts> facts =
         context_.io.file_facts(path_of(segment.start, kIndexExtension));
     const std::uint64_t index_bytes = facts.has_value() ? facts->size_bytes : 0;
-    if ((!index_is_right && index_bytes != 0) ||
-        index_bytes > walk.index.size() * kIndexEntryBytes) {
+    const std::uint64_t wanted_bytes = walk.index.size() * kIndexEntryBytes;
+    if (index_bytes > wanted_bytes || (!index_is_right && (index_bytes | wanted_bytes) != 0)) {
         (void)co_await rewrite_index(segment, walk.index);
     } else {
         segment.index_entries = index_bytes / kIndexEntryBytes;
@@ -518,6 +518,7 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
 Task<Status> PartitionLog::leave_damage(Segment& segment, runtime::FileHandle file,
                                         const std::vector<IndexEntry>& entries, const Walk& walk) {
     tell_damage(segment, walk.position);
+    intact_end_ = std::min(intact_end_, walk.end);
     std::uint64_t from = walk.position;
     if (!entries.empty() && from <= entries.back().position) {
         const IndexEntry last = entries.back();
@@ -601,6 +602,7 @@ Task<Status> PartitionLog::look_for_damage(const Segment& segment, runtime::File
         }
         if (!whole) {
             tell_damage(segment, step.position);
+            intact_end_ = std::min(intact_end_, end);
             break;
         }
         end = end_of(step.header);
@@ -635,7 +637,9 @@ Task<Result<Offset>> PartitionLog::search_behind(Offset end, runtime::FileHandle
             // Torn, but it says which offsets it was given.
             end_offset_ = std::max(end_offset_, end_of(step.header));
         }
-        if (step.kind == StepKind::kBatch && step.header.base_offset >= end.value()) {
+        // Bytes of a payload can look like a batch: those of the log are not so far ahead.
+        if (step.kind == StepKind::kBatch && step.header.base_offset >= end.value() &&
+            step.header.base_offset - end.value() < kNamedDistanceMax) {
             const Status valid = co_await verify_batch(context_.ready, step.bytes);
             if (valid.has_value()) {
                 end = end_of(step.header);
@@ -774,7 +778,11 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
     for (std::size_t i = 0; i < count; ++i) {
         const JournaledBatch& batch = facts->batches[i];
         if (batch.end() <= have) {
-            continue;  // in the segment already
+            // In the segment already; but where that is damaged this may be the only copy.
+            if (batch.has_body() && batch.end() > intact_end_) {
+                replay->keep_files();
+            }
+            continue;
         }
         take_salvaged_before(batch.base_offset);
         while (next_salvaged < salvaged.size() &&
