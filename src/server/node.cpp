@@ -310,6 +310,18 @@ bool Node::replay() {
         return refuse(replay_.refusal());
     }
     for (const auto& [life, facts] : replay_.partitions()) {
+        // A life is named by the op that began it, and that op was stable before anybody wrote
+        // here.
+        if (life.second.value() > replayed_op_.value()) {
+            return refuse(std::format(
+                "{0}/metadata/journal.wal ends at op {1}, but the journals know a partition that "
+                "op "
+                "{2} made or purged: acknowledged changes are lost. Restore the file (bytes that "
+                "were cut from it are beside it as .torn-N), or move the files in {0}/state away "
+                "to "
+                "give up what they hold",
+                data_path_, replayed_op_.value(), life.second.value()));
+        }
         const metadata::Partition* row = state.find_partition(life.first);
         if ((row == nullptr || row->incarnation != life.second) &&
             !trash_.is_retired(life.first, life.second)) {
