@@ -155,18 +155,38 @@ Task<Status> PartitionLog::list_segments() {
     for (const Offset index : indexes) {
         if (!std::ranges::binary_search(segments_, index, {}, &Segment::start)) {
             const std::string path = path_of(index, kIndexExtension);
-            (void)co_await runtime::unlink(context_.io, path);
+            const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
+            if (facts.has_value() && facts->size_bytes >= kIndexEntryBytes) {
+                tell_lost(
+                    index);  // entries name what was synced; a file that goes takes them along
+            } else {
+                (void)co_await runtime::unlink(context_.io, path);
+            }
         }
     }
     for (Segment& segment : segments_) {
         GALGO_CO_TRY_ASSIGN(const runtime::FileFacts facts,
                             context_.io.file_facts(path_of(segment.start, kLogExtension)));
         segment.size_bytes = facts.size_bytes;
+        const Result<runtime::FileFacts> index =
+            context_.io.file_facts(path_of(segment.start, kIndexExtension));
+        if (segment.size_bytes == 0 && index.has_value() && index->size_bytes >= kIndexEntryBytes) {
+            tell_lost(segment.start);
+        }
     }
     const Result<runtime::FileFacts> fenced =
         context_.io.file_facts(directory_ + std::string(kFencedName));
-    must_fence_ = fenced.has_value();  // when what the journals know has been written
+    must_fence_ = must_fence_ || fenced.has_value();  // when what the journals know is written
     co_return Status{};
+}
+
+/// A segment that is gone although its index is there, or that was emptied.
+void PartitionLog::tell_lost(Offset start) {
+    has_stable_damage_ = must_fence_ = true;
+    observe::log_error("storage",
+                       "a segment is lost that its index still knows; the partition takes no more "
+                       "messages until the file is restored or the partition is purged",
+                       {{"file", path_of(start, kLogExtension)}});
 }
 
 /// The directory of an earlier incarnation (a purge or a deletion that was cut short) goes to the

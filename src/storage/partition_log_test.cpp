@@ -659,6 +659,41 @@ TEST(PartitionLog, DamageInTheStablePartOfTheLastSegmentFences) {
     }
 }
 
+TEST(PartitionLog, ASegmentThatIsGoneOrEmptyFences) {
+    for (const bool is_deleted : {true, false}) {
+        for (const std::uint64_t segment : {0U, 1U, 2U}) {
+            SCOPED_TRACE(testing::Message() << is_deleted << " segment " << segment);
+            Rig rig(79, {.segment_size = 2'000, .persisted = true});
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            for (int i = 0; i < 10; ++i) {
+                ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+            }
+            ASSERT_NO_FATAL_FAILURE(rig.restart());
+            ASSERT_GT(rig.log->segment_count(), 3U);
+            rig.stop();
+            std::vector<std::string> logs;
+            for (const std::string& path : rig.node.disk->list_all()) {
+                if (path.starts_with(kTestLogDirectory) && path.ends_with(".log")) {
+                    logs.push_back(path);
+                }
+            }
+            std::ranges::sort(logs);
+            if (is_deleted) {
+                ASSERT_GE(rig.node.disk->unlink(logs[segment]), 0);
+            } else {
+                rig.node.disk->write_file(logs[segment], {});
+            }
+            for (int boot = 0; boot < 2; ++boot) {
+                ASSERT_NO_FATAL_FAILURE(rig.start());
+                EXPECT_TRUE(rig.log->fenced().has_value());
+                EXPECT_EQ(rig.log->end_offset(), Offset{10});
+                EXPECT_FALSE(rig.append_now(1, 100).has_value());
+                rig.stop();
+            }
+        }
+    }
+}
+
 /// A log of one segment with several index entries, closed and opened once: all of it is stable.
 void fill_one_segment(Rig& rig) {
     ASSERT_NO_FATAL_FAILURE(rig.start());
