@@ -21,10 +21,16 @@ constexpr Bounds kNonzero{.min = 1};
 
 using C = const Config&;
 
-#define FIELD(path) Field{[](Config& config) -> FieldRef { return &config.path; }}
+#define FIELD(path)                                             \
+    Field {                                                     \
+        [](Config& config) -> FieldRef { return &config.path; } \
+    }
 // The same, for what is not yet acted upon. Not for what belongs to a switch that this version
 // refuses or warns of by itself (TLS, encryption, cluster, telemetry, QUIC, WebSocket).
-#define NOT_YET(path) Field{[](Config& config) -> FieldRef { return &config.path; }, false}
+#define NOT_YET(path)                                                  \
+    Field {                                                            \
+        [](Config& config) -> FieldRef { return &config.path; }, false \
+    }
 #define WHEN(path) [](C config) -> bool { return config.path; }
 
 constexpr auto kB = Kind::kBool;
