@@ -13,6 +13,9 @@ using coro::Task;
 
 namespace {
 
+/// Entries for which an index has room when its segment is opened: 6 KiB.
+constexpr std::size_t kIndexRoom = 256;
+
 /// Results of the back end are 32-bit.
 constexpr std::uint64_t kWriteBytesMax = 1 * kGiB;
 
@@ -504,6 +507,8 @@ Task<Status> PartitionLog::open_writer() {
     }
     writer_.start = start;
     writer_.log = std::move(log_file);
+    // An idle log gave the memory back; what comes now shall not ask for it entry by entry.
+    writer_.index.reserve(writer_.index.size() + kIndexRoom);
     co_return Status{};
 }
 
