@@ -5,8 +5,8 @@ usage: tools/fuzz.py BUILD_DIR [TARGET...] [--seconds N] [--jobs N]
 
 A target is tests/fuzz/NAME_fuzz.cpp, built as BUILD_DIR/bin/fuzz_NAME (libFuzzer). It starts from the seeds
 in tests/fuzz/corpus/NAME, which are only read, and from what earlier runs found; new inputs that reach new
-code go to BUILD_DIR/work/NAME/corpus, the output to BUILD_DIR/work/NAME/log, and an input that broke a law,
-hung or took too much memory to BUILD_DIR/work/NAME/findings. Exit status: 0 nothing found, 1 usage or a
+code go to BUILD_DIR/runs/NAME/corpus, the output to BUILD_DIR/runs/NAME/log, and an input that broke a law,
+hung or took too much memory to BUILD_DIR/runs/NAME/findings. Exit status: 0 nothing found, 1 usage or a
 target that does not run, 100 a finding (the command that repeats it is printed).
 """
 
@@ -48,10 +48,10 @@ class Run:
     def __init__(self, build: pathlib.Path, name: str):
         self.name = name
         self.binary = build / "bin" / f"fuzz_{name}"
-        self.work = build / "work" / name
-        self.corpus = self.work / "corpus"
-        self.findings = self.work / "findings"
-        self.log = self.work / "log"
+        self.folder = build / "runs" / name
+        self.corpus = self.folder / "corpus"
+        self.findings = self.folder / "findings"
+        self.log = self.folder / "log"
         self.found: list[pathlib.Path] = []
         self.status = 0
 
