@@ -115,9 +115,7 @@ struct TableRig {
     /// Messages that a poll of "next" brings, with or without a commit.
     static Task<Result<std::uint32_t>> poll_next(TableRig& rig, ConsumerKey consumer,
                                                  bool auto_commit) {
-        GALGO_CO_TRY_ASSIGN(
-            PartitionHandle handle,
-            co_await rig.table->open(key_of(0), kLife, rig.options, [](const Counters&) {}));
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, kLife));
         GALGO_CO_TRY_ASSIGN(const PollResult polled,
                             co_await handle->poll({.consumer = consumer,
                                                    .strategy = {.kind = wire::PollingKind::kNext},
@@ -132,9 +130,7 @@ struct TableRig {
     /// Of partition 0; no `offset` deletes.
     static Task<Status> set_offset(TableRig& rig, ConsumerKey consumer,
                                    std::optional<Offset> offset) {
-        GALGO_CO_TRY_ASSIGN(
-            PartitionHandle handle,
-            co_await rig.table->open(key_of(0), kLife, rig.options, [](const Counters&) {}));
+        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, kLife));
         if (offset.has_value()) {
             co_return co_await handle->store_offset(consumer, *offset);
         }
@@ -169,14 +165,10 @@ struct TableRig {
         co_return handle;
     }
     static Task<Status> store(TableRig& rig, std::uint64_t offset) {
-        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, kLife));
-        const Status stored = co_await handle->store_offset(kConsumer, Offset{offset});
-        co_return stored;
+        co_return co_await set_offset(rig, kConsumer, Offset{offset});
     }
     static Task<Status> forget(TableRig& rig) {
-        GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, kLife));
-        const Status deleted = co_await handle->delete_offset(kConsumer);
-        co_return deleted;
+        co_return co_await set_offset(rig, kConsumer, std::nullopt);
     }
     /// As a group member or a consumer asks for what comes next.
     static Task<Result<std::uint32_t>> poll_next(TableRig& rig, Incarnation life) {

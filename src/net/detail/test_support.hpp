@@ -226,29 +226,32 @@ class NetWorld {
             co_await runtime::io_await([&](runtime::IoOp& op) { io.accept(op, listener); });
         co_return result;
     }
-    static Task<SocketHandle> connect_task(NetWorld& net) {
+    struct Pair {
+        SocketHandle client;
+        SocketHandle server;
+    };
+    static Task<Pair> pair_task(NetWorld& net) {
         const runtime::SocketAddress address{.ip = net.server.ip, .port = 8090};
-        const std::int32_t result = co_await runtime::io_await(
+        const std::int32_t from = co_await runtime::io_await(
             [&](runtime::IoOp& op) { net.client.io->connect(op, address); });
-        EXPECT_GE(result, 0);
-        const std::int32_t accepted = co_await accept_task(*net.server.io, net.listener);
-        EXPECT_GE(accepted, 0);
-        net.adopted_ = net.set.adopt(SocketHandle{accepted},
-                                     {.id = model::ConnectionId{++net.next_id_}, .peer = "peer"});
-        co_return SocketHandle{result};
+        EXPECT_GE(from, 0);
+        const std::int32_t to = co_await accept_task(*net.server.io, net.listener);
+        EXPECT_GE(to, 0);
+        co_return Pair{.client = SocketHandle{from}, .server = SocketHandle{to}};
+    }
+    static Task<SocketHandle> connect_task(NetWorld& net) {
+        const Pair pair = co_await pair_task(net);
+        net.adopted_ =
+            net.set.adopt(pair.server, {.id = model::ConnectionId{++net.next_id_}, .peer = "peer"});
+        co_return pair.client;
     }
     static Task<std::size_t> connect_at_once_task(NetWorld& net, std::size_t count,
                                                   std::vector<SocketHandle>& sockets) {
-        const runtime::SocketAddress address{.ip = net.server.ip, .port = 8090};
         std::vector<SocketHandle> accepted;
         for (std::size_t i = 0; i < count; ++i) {
-            const std::int32_t from = co_await runtime::io_await(
-                [&](runtime::IoOp& op) { net.client.io->connect(op, address); });
-            EXPECT_GE(from, 0);
-            sockets.push_back(SocketHandle{from});
-            const std::int32_t to = co_await accept_task(*net.server.io, net.listener);
-            EXPECT_GE(to, 0);
-            accepted.push_back(SocketHandle{to});
+            const Pair pair = co_await pair_task(net);
+            sockets.push_back(pair.client);
+            accepted.push_back(pair.server);
         }
         std::size_t kept = 0;
         for (const SocketHandle socket : accepted) {
@@ -260,24 +263,19 @@ class NetWorld {
         co_return kept;
     }
     static Task<SocketHandle> take_chunks_task(NetWorld& net) {
-        const runtime::SocketAddress address{.ip = net.server.ip, .port = 8090};
-        const std::int32_t from = co_await runtime::io_await(
-            [&](runtime::IoOp& op) { net.client.io->connect(op, address); });
-        EXPECT_GE(from, 0);
-        const std::int32_t to = co_await accept_task(*net.server.io, net.listener);
-        EXPECT_GE(to, 0);
+        const Pair pair = co_await pair_task(net);
         const Bytes byte(1);
         while (net.server.io->free_chunk_count() != 0) {
-            const bool sent = co_await send_task(*net.client.io, SocketHandle{from}, byte);
+            const bool sent = co_await send_task(*net.client.io, pair.client, byte);
             EXPECT_TRUE(sent);
             const TimedResult result = co_await timed_io(
                 *net.server.loop, runtime::kNever,
-                [&](runtime::IoOp& op) { net.server.io->receive_any(op, SocketHandle{to}); });
+                [&](runtime::IoOp& op) { net.server.io->receive_any(op, pair.server); });
             EXPECT_EQ(result.value, 1);
             net.chunks_.push_back(result.chunk);
         }
-        net.server.io->close_socket(SocketHandle{to});
-        co_return SocketHandle{from};
+        net.server.io->close_socket(pair.server);
+        co_return pair.client;
     }
     static Task<bool> send_task(runtime::IoBackend& io, SocketHandle socket, ConstBytes bytes) {
         const std::array<iovec, 1> parts{
