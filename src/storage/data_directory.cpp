@@ -200,13 +200,13 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
         }
         return refuse(path, "cannot lock it", error);
     }
-    if (options.fresh && !may_be_emptied(path)) {
-        return std::unexpected(
-            std::format("data directory {}: it holds files that are not a server's; nothing was "
-                        "deleted: give another path, or empty it by hand",
-                        path));
-    }
     if (options.fresh) {
+        if (!may_be_emptied(path)) {
+            return std::unexpected(
+                std::format("data directory {}: it holds files that are not a server's; nothing "
+                            "was deleted: give another path, or empty it by hand",
+                            path));
+        }
         if (const std::error_code error = delete_content(path)) {
             return std::unexpected(std::format("data directory {}: cannot delete its content: {}",
                                                path, error.message()));

@@ -33,6 +33,18 @@ bool may_be_torn(ConstBytes header, ShardIndex shard) noexcept {
     return std::ranges::equal(header.first(56), ConstBytes(expected).first(56));
 }
 
+/// What a record says of its batch; where the body is, and whether it is whole, is not in it.
+JournaledBatch batch_of(const JournalRecord& record, std::uint32_t file) noexcept {
+    return {.base_offset = record.base_offset,
+            .message_count = record.message_count,
+            .timestamp = record.timestamp,
+            .op = record.op,
+            .view = record.view,
+            .batch_checksum = record.batch_checksum,
+            .batch_length = record.batch_length,
+            .file = file};
+}
+
 Task<Result<bool>> is_zero_behind_header(runtime::IoBackend& io, runtime::FileHandle handle) {
     const auto window = std::make_unique_for_overwrite<std::byte[]>(kWindowBytes);
     for (std::uint64_t at = kJournalFileHeaderBytes;;) {
@@ -54,6 +66,13 @@ Task<Result<bool>> is_zero_behind_header(runtime::IoBackend& io, runtime::FileHa
 const JournalFacts* JournalReplay::find(PartitionKey partition, Incarnation incarnation) const {
     const auto found = partitions_.find({partition, incarnation});
     return found == partitions_.end() ? nullptr : &found->second;
+}
+
+JournalFacts& JournalReplay::facts_of(const JournalRecord& record) {
+    JournalFacts& facts = partitions_[{record.partition, record.incarnation}];
+    facts.partition = record.partition;
+    facts.incarnation = record.incarnation;
+    return facts;
 }
 
 /// Batches that are only named were looked for by the next boot. Commits of that one do not speak
@@ -85,9 +104,7 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
         std::uint64_t& prior = prior_stable_[{source.shard, record.prior_sequence}];
         prior = std::max(prior, record.prior_stable_bytes);
     }
-    JournalFacts& facts = partitions_[{record.partition, record.incarnation}];
-    facts.partition = record.partition;
-    facts.incarnation = record.incarnation;
+    JournalFacts& facts = facts_of(record);
     settle_earlier_boots(facts, record, source.header.epoch);
     facts.committed_op = std::max(facts.committed_op, record.commit_op);
     facts.last_op = std::max(facts.last_op, record.op);
@@ -115,16 +132,8 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
     while (!facts.batches.empty() && facts.batches.back().end() > record.base_offset) {
         facts.batches.pop_back();
     }
-    facts.batches.push_back(
-        {.base_offset = record.base_offset,
-         .message_count = record.message_count,
-         .timestamp = record.timestamp,
-         .op = record.op,
-         .view = record.view,
-         .batch_checksum = record.batch_checksum,
-         .batch_length = record.batch_length,
-         .file = file,
-         .body_position = record.kind == JournalKind::kBatch ? body_position : 0});
+    facts.batches.push_back(batch_of(record, file));
+    facts.batches.back().body_position = record.kind == JournalKind::kBatch ? body_position : 0;
     facts.end_named = std::max(facts.end_named, facts.batches.back().end());
 }
 
@@ -197,7 +206,7 @@ Task<Result<std::optional<std::uint64_t>>> JournalReplay::find_record(runtime::I
                                                                       const File& file,
                                                                       std::uint64_t from) const {
     const std::uint64_t seed = file.header.seed();
-    const auto window = std::make_unique<std::byte[]>(kWindowBytes);
+    const auto window = std::make_unique_for_overwrite<std::byte[]>(kWindowBytes);
     while (from + kJournalRecordHeaderBytes <= file.size_bytes) {
         GALGO_CO_TRY_ASSIGN(const std::size_t got,
                             co_await runtime::read(io, handle, {window.get(), kWindowBytes}, from));
@@ -411,18 +420,9 @@ void JournalReplay::take_damaged(const Gap& gap) {
     if (gap.dropped) {
         return;
     }
-    JournalFacts& facts = partitions_[{record.partition, record.incarnation}];
-    facts.partition = record.partition;
-    facts.incarnation = record.incarnation;
-    const JournaledBatch batch{.base_offset = record.base_offset,
-                               .message_count = record.message_count,
-                               .timestamp = record.timestamp,
-                               .op = record.op,
-                               .view = record.view,
-                               .batch_checksum = record.batch_checksum,
-                               .batch_length = record.batch_length,
-                               .file = gap.file,
-                               .damaged = true};
+    JournalFacts& facts = facts_of(record);
+    JournaledBatch batch = batch_of(record, gap.file);
+    batch.damaged = true;
     const auto place = std::ranges::lower_bound(facts.batches, batch.base_offset, {},
                                                 &JournaledBatch::base_offset);
     if ((place != facts.batches.end() && place->base_offset < batch.end()) ||

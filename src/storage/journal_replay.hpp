@@ -147,6 +147,7 @@ class JournalReplay {
     coro::Task<Status> judge_tails(runtime::IoBackend& io);
     void judge_gaps();
     void refuse(const File& file, std::uint64_t position);
+    JournalFacts& facts_of(const JournalRecord& record);
     void take_damaged(const Gap& gap);
     static void settle_earlier_boots(JournalFacts& facts, const JournalRecord& record,
                                      std::uint64_t epoch);

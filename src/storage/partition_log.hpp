@@ -363,6 +363,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
                                        const std::vector<IndexEntry>& entries);
     void tell_damage(const Segment& segment, std::uint64_t position);
+    [[nodiscard]] bool index_has_entries(Offset start) const;
     void tell_lost(Offset start);
     coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, Offset limit,
                                                            runtime::FileHandle log,

@@ -155,10 +155,9 @@ Task<Status> PartitionLog::list_segments() {
     for (const Offset index : indexes) {
         if (!std::ranges::binary_search(segments_, index, {}, &Segment::start)) {
             const std::string path = path_of(index, kIndexExtension);
-            const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
-            if (facts.has_value() && facts->size_bytes >= kIndexEntryBytes) {
-                tell_lost(
-                    index);  // entries name what was synced; a file that goes takes them along
+            // Entries name what was synced; a log that is dropped takes its index along.
+            if (index_has_entries(index)) {
+                tell_lost(index);
             } else {
                 (void)co_await runtime::unlink(context_.io, path);
             }
@@ -168,9 +167,7 @@ Task<Status> PartitionLog::list_segments() {
         GALGO_CO_TRY_ASSIGN(const runtime::FileFacts facts,
                             context_.io.file_facts(path_of(segment.start, kLogExtension)));
         segment.size_bytes = facts.size_bytes;
-        const Result<runtime::FileFacts> index =
-            context_.io.file_facts(path_of(segment.start, kIndexExtension));
-        if (segment.size_bytes == 0 && index.has_value() && index->size_bytes >= kIndexEntryBytes) {
+        if (segment.size_bytes == 0 && index_has_entries(segment.start)) {
             tell_lost(segment.start);
         }
     }
@@ -178,6 +175,12 @@ Task<Status> PartitionLog::list_segments() {
         context_.io.file_facts(directory_ + std::string(kFencedName));
     must_fence_ = must_fence_ || fenced.has_value();  // when what the journals know is written
     co_return Status{};
+}
+
+bool PartitionLog::index_has_entries(Offset start) const {
+    const Result<runtime::FileFacts> facts =
+        context_.io.file_facts(path_of(start, kIndexExtension));
+    return facts.has_value() && facts->size_bytes >= kIndexEntryBytes;
 }
 
 /// A segment that is gone although its index is there, or that was emptied.
