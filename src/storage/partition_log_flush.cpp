@@ -433,6 +433,7 @@ Task<Status> PartitionLog::make_directory() {
         }
         if (made.has_value()) {
             made = co_await sync_parents();
+        context_.forget_stable_directories();
         }
         directory_exists_ = made.has_value();
         parents_dirty_ = parents_dirty_ && !made.has_value();
@@ -455,7 +456,13 @@ Task<Status> PartitionLog::sync_parents() {
     for (std::size_t end = directory_.rfind('/');
          end != std::string::npos && end >= root_.size() && end != 0;
          end = directory_.rfind('/', end - 1)) {
-        GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_.substr(0, end)));
+        const std::string parent = directory_.substr(0, end);
+        if (context_.is_stable_directory(parent)) {
+            continue;
+        }
+        const std::uint64_t mark = context_.stable_mark();
+        GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, parent));
+        context_.note_stable_directory(parent, mark);
     }
     co_return Status{};
 }

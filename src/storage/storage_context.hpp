@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,25 @@ class StorageContext {
 
     [[nodiscard]] std::uint64_t next_log_number() noexcept { return ++log_number_; }
 
+    /// Directories whose entries this run has synced, so that the logs below one need not all do it
+    /// again; until the next directory is made.
+    [[nodiscard]] bool is_stable_directory(const std::string& path) const {
+        return stable_directories_.contains(path);
+    }
+    /// Taken before a sync.
+    [[nodiscard]] std::uint64_t stable_mark() const noexcept { return directories_made_; }
+    /// After it: counts unless a directory was made meanwhile.
+    void note_stable_directory(const std::string& path, std::uint64_t mark) {
+        if (mark == directories_made_) {
+            stable_directories_.insert(path);
+        }
+    }
+    /// After one was made.
+    void forget_stable_directories() noexcept {
+        ++directories_made_;
+        stable_directories_.clear();
+    }
+
     /// An array for one vectored write; as many exist as flushes ever ran side by side.
     [[nodiscard]] std::unique_ptr<Parts> take_parts() {
         if (free_parts_.empty()) {
@@ -71,6 +91,8 @@ class StorageContext {
 
  private:
     std::uint64_t log_number_ = 0;
+    std::set<std::string> stable_directories_;
+    std::uint64_t directories_made_ = 0;
     std::vector<std::unique_ptr<Parts>> free_parts_;
 };
 
