@@ -16,6 +16,7 @@
 #include "storage/ring.hpp"
 #include "storage/segment_format.hpp"
 #include "storage/trash.hpp"
+#include "test_rig.hpp"
 
 namespace galgo::storage {
 namespace {
@@ -39,16 +40,69 @@ TEST(SegmentFormat, NamesAndEntries) {
     EXPECT_EQ(bytes[16], std::byte{3});
 }
 
-// The bytes of an offset file of 9 as the reference writes it.
+// docs/formats/offsets.md.
 TEST(OffsetsFile, GoldenBytes) {
-    const auto bytes = encode_offset_file(Offset{9});
-    const unsigned char expected[16] = {0x09, 0,    0,    0,    0,    0,    0,    0,
-                                        0x97, 0x04, 0x75, 0x19, 0x88, 0xaf, 0x60, 0x07};
-    EXPECT_EQ(std::memcmp(bytes.data(), expected, sizeof(expected)), 0);
-    EXPECT_EQ(decode_offset_file(bytes), Offset{9});
-    EXPECT_EQ(decode_offset_file(ConstBytes(bytes).first(8)), Offset{9});
-    EXPECT_FALSE(decode_offset_file(ConstBytes(bytes).first(15)).has_value());
-    EXPECT_FALSE(decode_offset_file({}).has_value());
+    const auto consumer = encode_offset_file(OffsetOwner::kConsumer, Offset{9});
+    const auto group = encode_offset_file(OffsetOwner::kGroup, Offset{9});
+    const unsigned char expected_consumer[16] = {0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                                 0xcc, 0xfa, 0xaa, 0x81, 0xc1, 0xbe, 0xdc, 0x02};
+    const unsigned char expected_group[16] = {0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                              0xd6, 0x17, 0x73, 0x4e, 0x2d, 0x80, 0x59, 0x92};
+    EXPECT_EQ(std::memcmp(consumer.data(), expected_consumer, sizeof(expected_consumer)), 0);
+    EXPECT_EQ(std::memcmp(group.data(), expected_group, sizeof(expected_group)), 0);
+    EXPECT_EQ(decode_offset_file(OffsetOwner::kConsumer, consumer), Offset{9});
+    EXPECT_EQ(decode_offset_file(OffsetOwner::kGroup, group), Offset{9});
+    for (const std::size_t size : {0U, 8U, 15U}) {
+        EXPECT_FALSE(decode_offset_file(OffsetOwner::kConsumer, ConstBytes(consumer).first(size))
+                         .has_value());
+    }
+}
+
+// Every small file under the name of every other: it is damage there.
+TEST(OffsetsFile, AFileOfAnotherKindIsDamage) {
+    Rig rig(5);
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    const std::string offsets = kTestLogDirectory + "/offsets/";
+    const auto write = [&](OffsetOwner owner) {
+        return rig.world
+            .run(rig.node, write_offset_file(*rig.node.io, kTestLogDirectory,
+                                             {.owner = owner, .id = 1, .offset = Offset{3}}, true))
+            .has_value();
+    };
+    ASSERT_TRUE(write(OffsetOwner::kConsumer));
+    ASSERT_TRUE(write(OffsetOwner::kGroup));
+    ASSERT_TRUE(rig.world
+                    .run(rig.node, write_offset_checkpoint(*rig.node.io, kTestLogDirectory,
+                                                           OpNumber{3}, true))
+                    .has_value());
+    rig.stop();
+    auto& disk = *rig.node.disk;
+    const std::string names[] = {offsets + "consumers/1", offsets + "groups/1",
+                                 offsets + "checkpoint", kTestLogDirectory + "/incarnation"};
+    std::vector<std::vector<std::byte>> files;
+    for (const std::string& name : names) {
+        files.push_back(*disk.read_file(name));  // 3 is also the life of this rig
+        EXPECT_EQ(load<std::uint64_t>(files.back(), 0), 3U);
+    }
+    for (std::size_t from = 0; from < 4; ++from) {
+        for (std::size_t to = 0; to < 4; ++to) {
+            SCOPED_TRACE(names[from] + " as " + names[to]);
+            disk.write_file(names[to], files[from]);
+            const auto loaded =
+                rig.world.run(rig.node, load_offsets(*rig.node.io, kTestLogDirectory));
+            ASSERT_TRUE(loaded.has_value());
+            const bool is_offset = to < 2;
+            EXPECT_EQ(loaded->damaged.size(), is_offset && from != to ? 1U : 0U);
+            EXPECT_EQ(loaded->checkpoint, OpNumber(to == 2 && from != to ? 0 : 3));
+            if (to == 3) {
+                ASSERT_NO_FATAL_FAILURE(rig.start());
+                rig.stop();
+                EXPECT_EQ(disk.read_file(names[3]), files[3]) << "written anew";
+            }
+            disk.write_file(names[to], files[to]);
+        }
+    }
 }
 
 TEST(OffsetsFile, StoresLoadsAndReportsDamage) {

@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <format>
 #include <tuple>
 
+#include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/checksum.hpp"
 
 namespace galgo::storage {
 
 using coro::Task;
+using detail::FileKind;
 
 namespace {
 
@@ -21,6 +24,27 @@ constexpr std::string_view kCheckpoint = "checkpoint";
 std::string directory_of(const std::string& partition_directory, OffsetOwner owner) {
     return partition_directory +
            (owner == OffsetOwner::kConsumer ? "/offsets/consumers" : "/offsets/groups");
+}
+
+FileKind kind_of(OffsetOwner owner) noexcept {
+    return owner == OffsetOwner::kGroup ? FileKind::kGroupOffset : FileKind::kConsumerOffset;
+}
+
+std::array<std::byte, kOffsetFileBytes> encode(FileKind kind, std::uint64_t value) noexcept {
+    std::array<std::byte, kOffsetFileBytes> bytes{};
+    store<std::uint64_t>(bytes, 0, value);
+    store<std::uint64_t>(bytes, 8, detail::kind_checksum(kind, value));
+    return bytes;
+}
+
+std::optional<std::uint64_t> decode(FileKind kind, ConstBytes bytes) noexcept {
+    if (bytes.size() != kOffsetFileBytes) {
+        return std::nullopt;
+    }
+    const auto value = load<std::uint64_t>(bytes, 0);
+    return load<std::uint64_t>(bytes, 8) == detail::kind_checksum(kind, value)
+               ? std::optional(value)
+               : std::nullopt;
 }
 
 std::optional<std::uint32_t> parse_id(std::string_view name) noexcept {
@@ -33,14 +57,15 @@ std::optional<std::uint32_t> parse_id(std::string_view name) noexcept {
 }
 
 /// Empty: the file does not verify.
-Task<Result<std::optional<Offset>>> read_file(runtime::IoBackend& io, const std::string& path) {
+Task<Result<std::optional<std::uint64_t>>> read_file(runtime::IoBackend& io,
+                                                     const std::string& path, FileKind kind) {
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
                         co_await runtime::open(io, path, runtime::OpenMode::kRead));
     std::byte bytes[kOffsetFileBytes + 1];
     const Result<std::size_t> got = co_await runtime::read(io, file, bytes, 0);
     (void)co_await runtime::close(io, file);
     GALGO_CO_TRY(got);
-    co_return decode_offset_file(ConstBytes(bytes, *got));
+    co_return decode(kind, ConstBytes(bytes, *got));
 }
 
 /// Writes `directory`/`name` anew: a crash leaves the old bytes or the new ones.
@@ -91,9 +116,10 @@ Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition
         if (!id.has_value()) {
             continue;
         }
-        GALGO_CO_TRY_ASSIGN(const std::optional<Offset> offset, co_await read_file(io, path));
+        GALGO_CO_TRY_ASSIGN(const std::optional<std::uint64_t> offset,
+                            co_await read_file(io, path, kind_of(owner)));
         if (offset.has_value()) {
-            loaded.offsets.push_back({.owner = owner, .id = *id, .offset = *offset});
+            loaded.offsets.push_back({.owner = owner, .id = *id, .offset = Offset{*offset}});
         } else {
             loaded.damaged.push_back({.owner = owner, .id = *id});
         }
@@ -103,29 +129,26 @@ Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition
 
 }  // namespace
 
-std::array<std::byte, kOffsetFileBytes> encode_offset_file(Offset offset) noexcept {
-    std::array<std::byte, kOffsetFileBytes> bytes{};
-    store<std::uint64_t>(bytes, 0, offset.value());
-    store<std::uint64_t>(bytes, 8, detail::checksum(ConstBytes(bytes).first(8)));
-    return bytes;
+std::array<std::byte, kOffsetFileBytes> encode_offset_file(OffsetOwner owner,
+                                                           Offset offset) noexcept {
+    return encode(kind_of(owner), offset.value());
 }
 
-std::optional<Offset> decode_offset_file(ConstBytes bytes) noexcept {
-    if (bytes.size() != 8 && bytes.size() != kOffsetFileBytes) {
-        return std::nullopt;
-    }
-    if (bytes.size() == kOffsetFileBytes &&
-        load<std::uint64_t>(bytes, 8) != detail::checksum(bytes.first(8))) {
-        return std::nullopt;
-    }
-    return Offset(load<std::uint64_t>(bytes, 0));
+std::optional<Offset> decode_offset_file(OffsetOwner owner, ConstBytes bytes) noexcept {
+    const std::optional<std::uint64_t> value = decode(kind_of(owner), bytes);
+    return value.has_value() ? std::optional(Offset{*value}) : std::nullopt;
+}
+
+std::string offset_file_path(const std::string& partition_directory, OffsetOwner owner,
+                             std::uint32_t id) {
+    return directory_of(partition_directory, owner) + '/' + std::to_string(id);
 }
 
 Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                ConsumerOffset offset, bool sync) {
     const std::string directory = directory_of(partition_directory, offset.owner);
     GALGO_CO_TRY(co_await replace_file(io, directory, std::to_string(offset.id),
-                                       encode_offset_file(offset.offset)));
+                                       encode_offset_file(offset.owner, offset.offset)));
     if (sync) {
         GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
         // The directories may be new.
@@ -139,7 +162,7 @@ Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partiti
                                      OpNumber op, bool sync) {
     const std::string directory = partition_directory + "/offsets";
     GALGO_CO_TRY(co_await replace_file(io, directory, std::string(kCheckpoint),
-                                       encode_offset_file(Offset{op.value()})));
+                                       encode(FileKind::kOffsetMark, op.value())));
     if (sync) {
         GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
         GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory));
@@ -150,7 +173,7 @@ Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partiti
 Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                 OffsetOwner owner, std::uint32_t id, bool sync) {
     const std::string directory = directory_of(partition_directory, owner);
-    const std::string path = directory + '/' + std::to_string(id);
+    const std::string path = offset_file_path(partition_directory, owner, id);
     const Status removed = co_await runtime::unlink(io, path);
     if (!removed.has_value() && removed.error().os_errno != ENOENT) {
         co_return removed;
@@ -170,9 +193,15 @@ Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string par
     GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kConsumer, loaded));
     GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kGroup, loaded));
     const std::string checkpoint = partition_directory + "/offsets/" + std::string(kCheckpoint);
-    const Result<std::optional<Offset>> mark = co_await read_file(io, checkpoint);
+    const Result<std::optional<std::uint64_t>> mark =
+        co_await read_file(io, checkpoint, FileKind::kOffsetMark);
     if (mark.has_value() && mark->has_value()) {
-        loaded.checkpoint = OpNumber{(*mark)->value()};
+        loaded.checkpoint = OpNumber{**mark};
+    } else if (mark.has_value()) {
+        observe::log_error("storage",
+                           "the mark of stored offsets is damaged; what the journals still tell of "
+                           "them is applied, newer or not",
+                           {{"file", checkpoint}});
     } else if (!mark.has_value() && mark.error().os_errno != ENOENT) {
         co_return std::unexpected(mark.error());
     }

@@ -1,10 +1,10 @@
 // Checkpoints of consumer offsets: one file of 16 bytes a consumer, `offsets/consumers/{id}` and
-// `offsets/groups/{id}` below the partition's directory: offset u64, XXH3-64 of those 8 bytes.
-// Replaced by rename, so that a crash leaves the old or the new one. `offsets/checkpoint`, of the
-// same layout, is the mark: changes with an op up to it are in the files, later ones in the
-// shard's journal. Without it a record that outlives its checkpoint, in a journal file that another
-// partition holds, would undo newer changes at the next start. docs/formats/offsets.md.
-// On the partition's shard.
+// `offsets/groups/{id}` below the partition's directory: offset u64, checksum u64 over the kind of
+// the file and the offset. Replaced by rename, so that a crash leaves the old or the new one.
+// `offsets/checkpoint`, of the same layout and a kind of its own, is the mark: changes with an op
+// up to it are in the files, later ones in the shard's journal. Without it a record that outlives
+// its checkpoint, in a journal file that another partition holds, would undo newer changes at the
+// next start. docs/formats/offsets.md. On the partition's shard.
 #pragma once
 
 #include <array>
@@ -39,10 +39,13 @@ struct LoadedOffsets {
         damaged;  ///< files that do not verify; left where they are, offset unset
 };
 
-[[nodiscard]] std::array<std::byte, kOffsetFileBytes> encode_offset_file(Offset offset) noexcept;
-/// Empty when size or checksum are wrong. 8 bytes without a checksum are accepted, as the reference
-/// does.
-[[nodiscard]] std::optional<Offset> decode_offset_file(ConstBytes bytes) noexcept;
+[[nodiscard]] std::array<std::byte, kOffsetFileBytes> encode_offset_file(OffsetOwner owner,
+                                                                         Offset offset) noexcept;
+/// Empty when size or checksum are wrong, or it is a file of another kind.
+[[nodiscard]] std::optional<Offset> decode_offset_file(OffsetOwner owner,
+                                                       ConstBytes bytes) noexcept;
+[[nodiscard]] std::string offset_file_path(const std::string& partition_directory,
+                                           OffsetOwner owner, std::uint32_t id);
 
 /// Replaces the file of one consumer; makes the directories when they are absent. `sync`: stable
 /// when it returns, with the entries below the partition's directory and of `offsets` in it; those

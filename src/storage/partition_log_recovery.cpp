@@ -54,7 +54,8 @@ Task<Result<std::optional<Incarnation>>> read_incarnation(runtime::IoBackend& io
     (void)co_await runtime::close(io, *file);
     GALGO_CO_TRY(got);
     if (*got != kIncarnationBytes ||
-        load<std::uint64_t>(bytes, 8) != detail::checksum(ConstBytes(bytes).first(8))) {
+        load<std::uint64_t>(bytes, 8) !=
+            detail::kind_checksum(detail::FileKind::kIncarnation, load<std::uint64_t>(bytes, 0))) {
         observe::log_warn("storage", "incarnation file is damaged", {{"directory", directory}});
         co_return std::nullopt;
     }
@@ -259,7 +260,8 @@ Task<Status> trash_unopened(StorageContext& context, std::string root, std::stri
 Task<Status> PartitionLog::write_incarnation() {
     std::byte bytes[kIncarnationBytes];
     store<std::uint64_t>(bytes, 0, incarnation_.value());
-    store<std::uint64_t>(bytes, 8, detail::checksum(ConstBytes(bytes).first(8)));
+    store<std::uint64_t>(
+        bytes, 8, detail::kind_checksum(detail::FileKind::kIncarnation, incarnation_.value()));
     const std::string path = directory_ + std::string(kIncarnationName);
     const std::string temporary = path + ".tmp";
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,18 @@ namespace {
 
 constexpr std::size_t kInputBytesMax = 4096;
 
+// docs/formats/offsets.md, segment.md
+constexpr std::string_view kOffsetKind = "GCO1";
+constexpr std::string_view kIncarnationKind = "GNC1";
+
+/// Of a value of 8 bytes, under a kind of 4.
+std::uint64_t kind_checksum(std::string_view kind, ConstBytes value) {
+    std::array<std::byte, 12> bytes{};
+    std::ranges::copy(std::as_bytes(std::span(kind)), bytes.begin());
+    std::ranges::copy(value.first(8), bytes.begin() + 4);
+    return crypto::xxh3_64(bytes);
+}
+
 // ---- consumer offsets
 void check_offset_file(ConstBytes bytes) {
     runtime_sim::TestWorld world(1);
@@ -39,14 +52,15 @@ void check_offset_file(ConstBytes bytes) {
     const auto loaded = world.run(node, storage::load_offsets(*node.io, "/p"));
     GALGO_CHECK(loaded.has_value());
     GALGO_CHECK(loaded->offsets.size() + loaded->damaged.size() == 1);
-    const auto offset = storage::decode_offset_file(bytes);
+    const auto offset = storage::decode_offset_file(storage::OffsetOwner::kConsumer, bytes);
+    GALGO_CHECK(!storage::decode_offset_file(storage::OffsetOwner::kGroup, bytes) || !offset);
     GALGO_CHECK(offset.has_value() == !loaded->offsets.empty());
     if (!offset.has_value()) {
         return;
     }
     GALGO_CHECK(loaded->offsets.front().offset == *offset);
-    const auto encoded = storage::encode_offset_file(*offset);
-    GALGO_CHECK(std::ranges::equal(bytes, std::span(encoded).first(bytes.size())));
+    const auto encoded = storage::encode_offset_file(storage::OffsetOwner::kConsumer, *offset);
+    GALGO_CHECK(std::ranges::equal(bytes, encoded));
 }
 
 // ---- FORMAT
@@ -108,8 +122,8 @@ void check_incarnation_file(ConstBytes bytes) {
     rig.write("incarnation", bytes);
     rig.write("00000000000000000000.log", make_batch(Offset{0}, 3, Timestamp{1}));
     rig.open(kNow);
-    const bool sound =
-        bytes.size() == 16 && load<std::uint64_t>(bytes, 8) == crypto::xxh3_64(bytes.first(8));
+    const bool sound = bytes.size() == 16 &&
+                       load<std::uint64_t>(bytes, 8) == kind_checksum(kIncarnationKind, bytes);
     const bool other = sound && Incarnation(load<std::uint64_t>(bytes, 0)) != kNow;
     GALGO_CHECK(rig.log().end_offset() == Offset(other ? 0 : 3));
     GALGO_CHECK(rig.read_all(10, true).size() == (other ? 0U : 3U));
@@ -161,6 +175,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" void seal_fuzz_input(std::uint8_t* data, std::size_t size, bool structure) {
     const auto bytes = std::as_writable_bytes(std::span(data, size));
     if (size == 17 && (structure || data[0] % 2 == 0)) {
-        galgo::store<std::uint64_t>(bytes, 9, galgo::crypto::xxh3_64(bytes.subspan(1, 8)));
+        const std::string_view kind =
+            data[0] % 4 == 2 ? galgo::fuzz::kIncarnationKind : galgo::fuzz::kOffsetKind;
+        galgo::store<std::uint64_t>(bytes, 9, galgo::fuzz::kind_checksum(kind, bytes.subspan(1)));
     }
 }

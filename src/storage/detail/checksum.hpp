@@ -14,6 +14,23 @@ namespace galgo::storage::detail {
     return crypto::xxh3_64(bytes);
 }
 
+/// Small files of one value: the kind is under the checksum, so that a file of one kind does not
+/// verify under the name of another.
+enum class FileKind : std::uint32_t {
+    kConsumerOffset = 0x314f4347,  ///< "GCO1"
+    kGroupOffset = 0x314f4747,     ///< "GGO1"
+    kOffsetMark = 0x314d4f47,      ///< "GOM1"
+    kIncarnation = 0x31434e47,     ///< "GNC1"
+};
+
+/// XXH3-64 of (kind u32, value u64).
+[[nodiscard]] inline std::uint64_t kind_checksum(FileKind kind, std::uint64_t value) noexcept {
+    std::byte bytes[12];
+    store<std::uint32_t>(bytes, 0, static_cast<std::uint32_t>(kind));
+    store<std::uint64_t>(bytes, 4, value);
+    return crypto::xxh3_64(bytes);
+}
+
 /// XXH3-64 of (seed u64, XXH3-64 of the body u64, head); `head` is at most 112 bytes.
 [[nodiscard]] inline std::uint64_t bound_checksum(ConstBytes head, ConstBytes body,
                                                   std::uint64_t seed) noexcept {
