@@ -11,7 +11,10 @@ namespace galgo::partitions {
 
 using coro::Task;
 
-std::optional<StoredOffset> Partition::stored_offset(ConsumerKey consumer) const {
+Result<std::optional<StoredOffset>> Partition::stored_offset(ConsumerKey consumer) const {
+    if (offsets_.is_damaged(consumer)) {
+        return fail(ErrorCode::kCannotReadConsumerOffsets);
+    }
     const std::optional<Offset> stored = offsets_.find(consumer);
     if (!stored.has_value()) {
         return std::nullopt;
@@ -35,7 +38,7 @@ Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
 }
 
 Task<Status> Partition::delete_offset(ConsumerKey consumer) {
-    if (!offsets_.find(consumer).has_value()) {
+    if (!offsets_.find(consumer).has_value() && !offsets_.is_damaged(consumer)) {
         co_return fail(ErrorCode::kConsumerOffsetNotFound);
     }
     co_return co_await journal_offset(consumer, std::nullopt, false);
@@ -44,6 +47,11 @@ Task<Status> Partition::delete_offset(ConsumerKey consumer) {
 void Partition::forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone) {
     std::vector<ConsumerKey> gone;
     for (const auto& [consumer, entry] : offsets_.entries()) {
+        if (consumer.kind == wire::ConsumerKind::kGroup && is_gone(consumer.id)) {
+            gone.push_back(consumer);
+        }
+    }
+    for (const ConsumerKey& consumer : offsets_.damaged()) {
         if (consumer.kind == wire::ConsumerKind::kGroup && is_gone(consumer.id)) {
             gone.push_back(consumer);
         }
@@ -208,6 +216,7 @@ Task<Status> Partition::write_offset_files(const std::vector<ChangedOffset>& cha
                                            const std::vector<ConsumerKey>& erased) {
     runtime::IoBackend& io = environment_.storage.io;
     for (const ChangedOffset& change : changed) {
+        GALGO_CO_TRY(co_await keep_damaged_file(change.consumer));
         GALGO_CO_TRY(co_await storage::write_offset_file(
             io, directory_,
             {.owner = static_cast<storage::OffsetOwner>(change.consumer.kind),
@@ -217,11 +226,25 @@ Task<Status> Partition::write_offset_files(const std::vector<ChangedOffset>& cha
     }
     for (const ConsumerKey& consumer : erased) {
         if (!offsets_.find(consumer).has_value()) {
+            GALGO_CO_TRY(co_await keep_damaged_file(consumer));
             GALGO_CO_TRY(co_await storage::remove_offset_file(
                 io, directory_, static_cast<storage::OffsetOwner>(consumer.kind), consumer.id,
                 options_.offsets_persisted));
         }
     }
+    co_return Status{};
+}
+
+/// What an operator may still want to look at is not replaced or deleted.
+Task<Status> Partition::keep_damaged_file(ConsumerKey consumer) {
+    const auto found = std::ranges::find(damaged_files_, consumer);
+    if (found == damaged_files_.end()) {
+        co_return Status{};
+    }
+    GALGO_CO_TRY(co_await storage::set_offset_file_aside(
+        environment_.storage.io, directory_, static_cast<storage::OffsetOwner>(consumer.kind),
+        consumer.id));
+    std::erase(damaged_files_, consumer);
     co_return Status{};
 }
 

@@ -1,6 +1,7 @@
 // The offsets stored in one partition, by consumer. Every change is a record of the shard's
 // journal, the files are a checkpoint that is written when asked. The change with the highest op
-// wins, in whatever order they arrive here: so it is when the journal is replayed.
+// wins, in whatever order they arrive here: so it is when the journal is replayed. Of a consumer
+// whose file is damaged nobody knows what it had stored, until it stores or deletes one.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -40,6 +42,16 @@ class Offsets {
     }
     /// As the files have it.
     void restore(ConsumerKey consumer, Offset offset) { put(consumer).offset = offset; }
+    /// Its file does not say what it was.
+    void set_damaged(ConsumerKey consumer) {
+        if (!entries_.contains(consumer)) {
+            damaged_.insert(consumer);
+        }
+    }
+    [[nodiscard]] bool is_damaged(ConsumerKey consumer) const {
+        return damaged_.contains(consumer);
+    }
+    [[nodiscard]] const std::set<ConsumerKey>& damaged() const noexcept { return damaged_; }
     /// Ahead of its op, which note_op() tells. Never lowers; true when it changed something.
     bool raise(ConsumerKey consumer, Offset offset) {
         const auto found = entries_.find(consumer);
@@ -71,7 +83,9 @@ class Offsets {
     /// Not one that a later change has stored already.
     void erase(ConsumerKey consumer, OpNumber op) {
         const auto found = entries_.find(consumer);
-        if (found != entries_.end() && found->second.op <= op) {
+        if (damaged_.erase(consumer) != 0) {
+            erased_.push_back(consumer);
+        } else if (found != entries_.end() && found->second.op <= op) {
             entries_.erase(found);
             --counts_[index_of(consumer.kind)];
             erased_.push_back(consumer);
@@ -92,12 +106,14 @@ class Offsets {
     Entry& put(ConsumerKey consumer) {
         const auto [entry, is_new] = entries_.try_emplace(consumer);
         if (is_new) {
+            damaged_.erase(consumer);
             ++counts_[index_of(consumer.kind)];
         }
         return entry->second;
     }
 
     std::map<ConsumerKey, Entry> entries_;
+    std::set<ConsumerKey> damaged_;        ///< none of them has an entry
     std::array<std::size_t, 2> counts_{};  ///< of entries_, by kind
     std::vector<ConsumerKey> erased_;
 };

@@ -82,10 +82,15 @@ Task<void> Partition::load_offsets(const storage::LoadedOffsets& loaded,
         offsets_.restore(consumer, entry.offset);
     }
     for (const storage::ConsumerOffset& entry : loaded.damaged) {
-        observe::log_error("partitions", "a stored offset cannot be read; its consumer starts anew",
-                           {{"directory", directory_},
-                            {"consumer_kind", static_cast<unsigned>(entry.owner)},
-                            {"consumer", entry.id}});
+        const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(entry.owner),
+                                   .id = entry.id};
+        offsets_.set_damaged(consumer);
+        damaged_files_.push_back(consumer);
+        observe::log_error(
+            "partitions",
+            "the file of a stored offset is damaged; its consumer gets error 3020 until it stores "
+            "or deletes its offset: restore the file and start again, or let it store one",
+            {{"file", storage::offset_file_path(directory_, entry.owner, entry.id)}});
     }
     if (facts == nullptr) {
         co_return;

@@ -102,7 +102,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// messages when they would be committed past the bound of distinct consumers.
     coro::Task<Result<PollResult>> poll(PollRequest request);
 
-    [[nodiscard]] std::optional<StoredOffset> stored_offset(ConsumerKey consumer) const;
+    /// 3020 when the file of the consumer is damaged: until it stores or deletes one, nobody knows
+    /// what it had, and a poll of "next" answers the same.
+    [[nodiscard]] Result<std::optional<StoredOffset>> stored_offset(ConsumerKey consumer) const;
     /// 4100 above the committed end or while empty, 3024 past the bound of distinct consumers of
     /// its kind.
     coro::Task<Status> store_offset(ConsumerKey consumer, Offset offset);
@@ -149,6 +151,7 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     };
     coro::Task<Status> write_offset_files(const std::vector<ChangedOffset>& changed,
                                           const std::vector<ConsumerKey>& erased);
+    coro::Task<Status> keep_damaged_file(ConsumerKey consumer);
     coro::Task<Status> write_checkpoint();
     void note_offset_record(std::uint64_t journal_file);
     void give_up_older_record(ConsumerKey consumer, OpNumber op, std::uint64_t journal_file);
@@ -173,8 +176,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     };
     Offsets offsets_;
     std::vector<OffsetRecords> offset_records_;
-    OpNumber offsets_op_;            // the last change of an offset that was applied
-    OpNumber checkpoint_op_;         // changes up to it are in the files
+    std::vector<ConsumerKey> damaged_files_;  // to be set aside before they are replaced
+    OpNumber offsets_op_;                     // the last change of an offset that was applied
+    OpNumber checkpoint_op_;                  // changes up to it are in the files
     bool offsets_recovered_ = true;  ///< no change is in the journals of earlier runs alone
     coro::Semaphore checkpointing_;
     coro::WaitList released_;

@@ -142,9 +142,10 @@ struct TableRig {
     /// What partition 0 has stored for the consumer.
     std::optional<Offset> stored(ConsumerKey consumer) {
         const std::optional<PartitionHandle> open = table->find(key_of(0), kLife);
-        const std::optional<StoredOffset> found =
+        const Result<std::optional<StoredOffset>> found =
             open.has_value() ? (*open)->stored_offset(consumer) : std::nullopt;
-        return found.has_value() ? std::optional(found->stored) : std::nullopt;
+        return found.has_value() && found->has_value() ? std::optional((*found)->stored)
+                                                       : std::nullopt;
     }
     static Task<Result<std::uint32_t>> count_of(TableRig& rig, std::uint32_t partition) {
         GALGO_CO_TRY_ASSIGN(PartitionHandle handle,
@@ -183,7 +184,8 @@ struct TableRig {
     }
     static Task<Result<std::optional<Offset>>> stored(TableRig& rig, Incarnation life) {
         GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await open(rig, life));
-        const std::optional<StoredOffset> found = handle->stored_offset(kConsumer);
+        GALGO_CO_TRY_ASSIGN(const std::optional<StoredOffset> found,
+                            handle->stored_offset(kConsumer));
         co_return found.has_value() ? std::optional(found->stored) : std::nullopt;
     }
     std::optional<Offset> stored_now(Incarnation life = kLife) {
@@ -262,6 +264,59 @@ TEST(StoredOffsets, EndWithTheirLifeAfterAKill) {
         rig.start();
         EXPECT_EQ(rig.stored_now(kNextLife), std::nullopt);
         EXPECT_EQ(rig.node.disk->exists("/data/quarantine"), !is_retired);
+    }
+}
+
+// A file that does not verify is not "nothing stored": its consumer would silently begin anew.
+TEST(StoredOffsets, ADamagedFileIsAnErrorUntilTheConsumerDecides) {
+    const std::string file = "/data/streams/0/topics/0/partitions/0/offsets/consumers/1";
+    for (const bool stores : {true, false}) {
+        for (const bool checkpoints : {true, false}) {
+            SCOPED_TRACE(testing::Message() << stores << checkpoints);
+            TableRig rig;
+            ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+            ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 4)).has_value());
+            const ConsumerKey other{.kind = wire::ConsumerKind::kConsumer, .id = 2};
+            ASSERT_TRUE(rig.set_now(other, Offset{6}).has_value());
+            rig.restart();
+            ASSERT_TRUE(rig.world.run(rig.node, rig.replay.remove_files(*rig.node.io)).has_value());
+            ASSERT_TRUE(rig.node.disk->corrupt(file, 3, 1));
+            const auto damaged = rig.node.disk->read_file(file);
+            for (int boot = 0; boot < 3; ++boot) {
+                rig.restart();
+                const auto stored = rig.world.run(rig.node, TableRig::stored(rig, kLife));
+                ASSERT_FALSE(stored.has_value());
+                EXPECT_EQ(stored.error().code, ErrorCode::kCannotReadConsumerOffsets);
+                for (const bool auto_commit : {true, false}) {
+                    const auto polled = rig.poll_now(TableRig::kConsumer, auto_commit);
+                    ASSERT_FALSE(polled.has_value());
+                    EXPECT_EQ(polled.error().code, ErrorCode::kCannotReadConsumerOffsets);
+                }
+                EXPECT_EQ(rig.stored(other), Offset{6});
+                ASSERT_TRUE(rig.set_now(other, Offset{6}).has_value());
+                rig.checkpoint();
+                EXPECT_EQ(rig.node.disk->read_file(file), damaged);
+            }
+            const std::optional<Offset> chosen = stores ? std::optional(Offset{2}) : std::nullopt;
+            ASSERT_TRUE(rig.set_now(TableRig::kConsumer, chosen).has_value());
+            EXPECT_EQ(rig.stored_now(), chosen);
+            EXPECT_EQ(*rig.poll_now(TableRig::kConsumer, false), 1U);
+            if (checkpoints) {
+                rig.checkpoint();
+                rig.restart();
+            } else {
+                rig.crash(runtime_sim::CrashKind::kPower);
+                rig.start();
+            }
+            EXPECT_EQ(rig.stored_now(), chosen);
+            rig.checkpoint();
+            EXPECT_EQ(rig.node.disk->read_file(file + ".damaged-1"), damaged);
+            EXPECT_EQ(rig.node.disk->exists(file), stores);
+            if (!stores) {
+                EXPECT_EQ(rig.set_now(TableRig::kConsumer, std::nullopt).error().code,
+                          ErrorCode::kConsumerOffsetNotFound);
+            }
+        }
     }
 }
 

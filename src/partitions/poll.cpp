@@ -26,6 +26,9 @@ Task<Result<Offset>> Partition::start_of(const PollRequest& request) {
             co_return Offset{end - std::min<std::uint64_t>(end, request.count)};
         }
         case wire::PollingKind::kNext: {
+            if (offsets_.is_damaged(request.consumer)) {
+                co_return fail(ErrorCode::kCannotReadConsumerOffsets);
+            }
             const std::optional<Offset> stored = offsets_.find(request.consumer);
             co_return stored.has_value() ? stored->next() : log_->first_offset();
         }

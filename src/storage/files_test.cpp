@@ -123,6 +123,7 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     node.disk->write_file("/p/offsets/consumers/8", {});
     node.disk->write_file("/p/offsets/consumers/9.tmp", {});
     node.disk->write_file("/p/offsets/consumers/name", {});
+    node.disk->write_file("/p/offsets/consumers/8.damaged-1", {});
     const auto loaded = world.run(node, load_offsets(*node.io, "/p"));
     ASSERT_TRUE(loaded.has_value());
     EXPECT_EQ(loaded->offsets, (std::vector<ConsumerOffset>{{OffsetOwner::kConsumer, 7, Offset{2}},
@@ -131,6 +132,13 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     EXPECT_EQ(loaded->damaged[0].id, 8U);
     EXPECT_TRUE(node.disk->exists("/p/offsets/consumers/8"));
     EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/9.tmp"));
+    const auto aside = [&] {
+        return world.run(node, set_offset_file_aside(*node.io, "/p", OffsetOwner::kConsumer, 8));
+    };
+    EXPECT_TRUE(aside().has_value());
+    EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/8"));
+    EXPECT_TRUE(node.disk->exists("/p/offsets/consumers/8.damaged-2"));
+    EXPECT_TRUE(aside().has_value()) << "an absent one is success";
     EXPECT_TRUE(world.run(node, load_offsets(*node.io, "/absent"))->offsets.empty());
     EXPECT_TRUE(
         world.run(node, remove_offset_file(*node.io, "/absent", OffsetOwner::kGroup, 4, true))

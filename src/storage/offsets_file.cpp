@@ -188,6 +188,20 @@ Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_di
     co_return Status{};
 }
 
+Task<Status> set_offset_file_aside(runtime::IoBackend& io, std::string partition_directory,
+                                   OffsetOwner owner, std::uint32_t id) {
+    const std::string path = offset_file_path(partition_directory, owner, id);
+    std::string kept;
+    for (std::uint32_t n = 1; kept.empty() || io.file_facts(kept).has_value(); ++n) {
+        kept = std::format("{}.damaged-{}", path, n);
+    }
+    const Status moved = co_await runtime::rename(io, path, kept);
+    if (!moved.has_value() && moved.error().os_errno == ENOENT) {
+        co_return Status{};
+    }
+    co_return moved;
+}
+
 Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string partition_directory) {
     LoadedOffsets loaded;
     GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kConsumer, loaded));
