@@ -14,9 +14,11 @@
 //
 // Invariants: offsets ascend, holes between batches are legal, an offset is never given twice
 // within one incarnation; committed_end <= end_offset; tail batches lie behind all segments'
-// batches. Errors: a failed write or sync of a segment fences the log for appends (typed error,
-// reads go on). A full disk, and files that cannot be opened now, are tried again by an append at
-// least a second later. Nothing acknowledged is ever dropped.
+// batches; a segment begins with the offset of its name and ends where the next name begins, and an
+// empty one stands where offsets between two are skipped. Errors: a failed write or sync of a
+// segment fences the log for appends (typed error, reads go on). A full disk, and files that cannot
+// be opened now, are tried again by an append at least a second later. Nothing acknowledged is ever
+// dropped.
 //
 // Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no
 // descriptor after a second rest() (a third one when it was read meanwhile), no timer, and makes no
@@ -287,9 +289,10 @@ class PartitionLog : public coro::Anchored {
         Offset end;                  ///< behind the last one
         std::uint64_t position = 0;  ///< where no such batch stands
         Timestamp last_timestamp;
-        bool reached_end = false;  ///< of the file
-        bool unreadable = false;   ///< the disk says so
-        bool contradicts = false;  ///< a batch says other than an index entry does
+        bool reached_end = false;            ///< of the file
+        bool unreadable = false;             ///< the disk says so
+        bool contradicts = false;            ///< a batch says other than an index entry does
+        std::optional<Offset> passed_limit;  ///< end of a whole batch there that passes the limit
     };
     class Collector;
 
@@ -334,6 +337,9 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> ensure_writer();
     coro::Task<Status> cut_leftover();
     coro::Task<Status> create_segment(Offset start);
+    coro::Task<Status> mark_hole(Offset start);
+    coro::Task<void> drop_middle_marker();
+    [[nodiscard]] bool writer_fits() const noexcept;
     coro::Task<Status> open_writer();
     coro::Task<bool> read_index(FileRef file);
     coro::Task<Status> seal();
@@ -365,6 +371,11 @@ class PartitionLog : public coro::Anchored {
     void tell_damage(const Segment& segment, std::uint64_t position);
     [[nodiscard]] bool index_has_entries(Offset start) const;
     void tell_lost(Offset start);
+    void tell_gap(Offset end, Offset next_start);
+    void note_damage(std::string what);
+    coro::Task<Status> pass_over_foreign();
+    coro::Task<Result<bool>> begins_as_named(const Segment& segment);
+    [[nodiscard]] bool is_ours(const wire::BatchHeader& header) const noexcept;
     coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, Offset limit,
                                                            runtime::FileHandle log,
                                                            std::uint64_t log_bytes);
@@ -453,6 +464,7 @@ class PartitionLog : public coro::Anchored {
     bool recovery_complete_ = true;
     bool has_stable_damage_ = false;  ///< in the part of the last segment that was synced
     bool must_fence_ = false;         ///< for good, at the end of the recovery
+    std::string damage_text_;         ///< why, for operators: the file and what to do
     Offset recovered_end_;  ///< next offset after recovery; complete when the files say so
 
     coro::Semaphore making_directory_;

@@ -124,8 +124,10 @@ Task<Status> PartitionLog::flush_chunk(std::uint64_t id) {
     if (tail_.empty()) {
         co_return Status{};
     }
-    GALGO_CO_TRY(co_await ensure_writer());
-    drop_failed_front();  // some may have failed meanwhile
+    do {
+        GALGO_CO_TRY(co_await ensure_writer());
+        drop_failed_front();  // some may have failed meanwhile
+    } while (!writer_fits());
     auto parts = context_.take_parts();
     std::uint64_t bytes = 0;
     const std::size_t count = gather(*parts, id, bytes);
@@ -362,7 +364,7 @@ Task<Status> PartitionLog::ensure_writer() {
         segments_.back().size_bytes >= options_.segment_size) {
         GALGO_CO_TRY(co_await seal());
     }
-    if (segments_.empty() || last_is_sealed_) {
+    if (segments_.empty() || last_is_sealed_ || !writer_fits()) {
         // Not behind what it will hold; and an end that recovery could not name yet is skipped.
         const Offset start = tail_.empty() ? recovered_end_ : tail_.front().base;
         const Status created = co_await create_segment(std::max(flushed_end(), start));
@@ -373,6 +375,12 @@ Task<Status> PartitionLog::ensure_writer() {
         co_return opened;
     }
     co_return Status{};
+}
+
+/// A segment begins with the offset of its name.
+bool PartitionLog::writer_fits() const noexcept {
+    return tail_.empty() || (!segments_.empty() && (segments_.back().size_bytes != 0 ||
+                                                    tail_.front().base <= segments_.back().start));
 }
 
 /// Nothing stands behind the last batch of the last segment: a sealed one has to end with a batch.
@@ -425,6 +433,7 @@ Task<Status> PartitionLog::make_directory() {
     Status made;
     if (!directory_exists_) {
         made = co_await runtime::make_directories(context_.io, directory_);
+        context_.forget_stable_directories();
         if (made.has_value()) {
             made = co_await write_incarnation();
         }
@@ -433,7 +442,6 @@ Task<Status> PartitionLog::make_directory() {
         }
         if (made.has_value()) {
             made = co_await sync_parents();
-        context_.forget_stable_directories();
         }
         directory_exists_ = made.has_value();
         parents_dirty_ = parents_dirty_ && !made.has_value();
@@ -472,6 +480,11 @@ Task<Status> PartitionLog::create_segment(Offset start) {
         co_return fail_os(EEXIST);  // a damaged one that does not say where it ends
     }
     GALGO_CO_TRY(co_await make_directory());
+    const Offset end = flushed_end();
+    // Not behind a damaged one that does not say where it ends.
+    if (end < start && (segments_.empty() || segments_.back().start < end)) {
+        GALGO_CO_TRY(co_await mark_hole(end));
+    }
     const std::string log_path = path_of(start, kLogExtension);
     const std::string index_path = path_of(start, kIndexExtension);
     // A file of that name can only be the empty one of an attempt that failed half-way.
@@ -491,7 +504,43 @@ Task<Status> PartitionLog::create_segment(Offset start) {
     segments_.push_back({.start = start, .first = start, .end = start});
     last_is_sealed_ = false;
     entries_dirty_ = true;
+    co_await drop_middle_marker();
     co_return Status{};
+}
+
+/// An empty segment where offsets begin that no batch has: otherwise a start could not tell them
+/// from a file that is gone. Its name is stable before the next one is made.
+Task<Status> PartitionLog::mark_hole(Offset start) {
+    const std::string path = path_of(start, kLogExtension);
+    const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
+    if (facts.has_value() && facts->size_bytes != 0) {
+        co_return fail_os(EEXIST);
+    }
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate));
+    (void)co_await runtime::close(context_.io, file);
+    entries_dirty_ = true;
+    GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_));
+    segments_.push_back({.start = start, .first = start, .end = start});
+    last_is_sealed_ = true;
+    co_return Status{};
+}
+
+/// Of three empty ones in a row the first says where the hole begins and the last where it ends:
+/// tries that fail do not add up to many files. A failure leaves it to the next one.
+Task<void> PartitionLog::drop_middle_marker() {
+    const std::size_t count = segments_.size();
+    if (count < 3 || segments_[count - 3].size_bytes != 0 || segments_[count - 2].size_bytes != 0) {
+        co_return;
+    }
+    // The name that tells the next offset until now goes only when the new one is stable.
+    const Status synced = co_await runtime::sync_directory(context_.io, directory_);
+    if (synced.has_value()) {
+        const Status moved = co_await move_to_trash(segments_[count - 2].start);
+        if (moved.has_value()) {
+            segments_.erase(segments_.end() - 2);
+        }
+    }
 }
 
 /// Opens the files of the last segment again (after a restart, or when they were dropped as idle).

@@ -11,6 +11,7 @@
 #include <format>
 #include <optional>
 
+#include "model/ids.hpp"
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/checksum.hpp"
@@ -113,6 +114,10 @@ Task<Result<std::unique_ptr<PartitionLog>>> PartitionLog::open(
 
 Task<Status> PartitionLog::recover(const JournalReplay* replay) {
     GALGO_CO_TRY(co_await list_segments());
+    GALGO_CO_TRY(co_await pass_over_foreign());
+    if (!segments_.empty() && segments_.front().start != Offset{0}) {
+        tell_gap(Offset{0}, segments_.front().start);
+    }
     for (std::size_t i = 0; i + 1 < segments_.size(); ++i) {
         GALGO_CO_TRY(co_await recover_sealed(i));
     }
@@ -186,11 +191,87 @@ bool PartitionLog::index_has_entries(Offset start) const {
 
 /// A segment that is gone although its index is there, or that was emptied.
 void PartitionLog::tell_lost(Offset start) {
+    note_damage(std::format(
+        "{} is gone, its index still knows it; restore the file, or purge the partition",
+        path_of(start, kLogExtension)));
+    intact_end_ = std::min(intact_end_, start);
+}
+
+/// For good, and found again at each start while it is there.
+void PartitionLog::note_damage(std::string what) {
     has_stable_damage_ = must_fence_ = true;
-    observe::log_error("storage",
-                       "a segment is lost that its index still knows; the partition takes no more "
-                       "messages until the file is restored or the partition is purged",
-                       {{"file", path_of(start, kLogExtension)}});
+    observe::log_error("storage", "a partition takes no more messages: its files are damaged",
+                       {{"what", what}});
+    if (damage_text_.empty()) {
+        damage_text_ = std::move(what);
+    }
+}
+
+/// Messages end at `end`, and the next file begins behind it. Where offsets are skipped an empty
+/// segment says so (create_segment()).
+void PartitionLog::tell_gap(Offset end, Offset next_start) {
+    note_damage(
+        std::format("a file is gone in front of {}: the messages before it end at offset {}; "
+                    "restore it, or purge the partition",
+                    path_of(next_start, kLogExtension), end.value()));
+    intact_end_ = std::min(intact_end_, end);
+}
+
+/// Segments that begin with another batch than the names of their files say. Nothing of them is
+/// served, and nothing is written into or over them.
+Task<Status> PartitionLog::pass_over_foreign() {
+    std::vector<Segment> named_right;
+    named_right.reserve(segments_.size());
+    for (const Segment& segment : segments_) {
+        bool is_right = segment.size_bytes == 0;
+        if (!is_right) {
+            GALGO_CO_TRY_ASSIGN(is_right, co_await begins_as_named(segment));
+        }
+        if (is_right) {
+            named_right.push_back(segment);
+        } else if (segment.start == segments_.back().start) {
+            last_is_sealed_ = true;  // the one before it was: it ends where it ends
+        }
+    }
+    segments_ = std::move(named_right);
+    co_return Status{};
+}
+
+/// False when its first batch verifies, with another offset or of another partition. One that does
+/// not verify says nothing.
+Task<Result<bool>> PartitionLog::begins_as_named(const Segment& segment) {
+    const std::string path = path_of(segment.start, kLogExtension);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
+                        co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
+    const FileRef file = context_.files.adopt(handle);
+    SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle,
+                         segment.size_bytes, 0, wire::kBatchHeaderSize);
+    GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(kNoBytes));
+    if (step.kind != StepKind::kBatch ||
+        (is_ours(step.header) && step.header.base_offset == segment.start.value())) {
+        co_return true;
+    }
+    cursor.seek(0);
+    GALGO_CO_TRY_ASSIGN(step, co_await cursor.next(Offset{0}));
+    if (step.kind != StepKind::kBatch) {
+        co_return true;
+    }
+    const Status valid = co_await verify_batch(context_.ready, step.bytes);
+    if (!valid.has_value()) {
+        co_return true;
+    }
+    note_damage(std::format(
+        "{} should begin with offset {} of partition {}, but does with offset {} of partition {}: "
+        "it was renamed or brought here; put the right file in its place, or purge the partition",
+        path, segment.start.value(), model::unpack_partition_key(partition_).partition.value(),
+        step.header.base_offset, step.header.partition_id));
+    intact_end_ = std::min(intact_end_, segment.start);
+    co_return false;
+}
+
+/// As far as a batch says whose it is: the number of the partition in its topic.
+bool PartitionLog::is_ours(const wire::BatchHeader& header) const noexcept {
+    return header.partition_id == model::unpack_partition_key(partition_).partition.value();
 }
 
 /// The directory of an earlier incarnation (a purge or a deletion that was cut short) goes to the
@@ -370,11 +451,15 @@ Task<Status> PartitionLog::walk_batches(runtime::FileHandle file, std::uint64_t 
         found.reached_end = step.kind == StepKind::kEnd;
         found.unreadable = step.unreadable;
         if (step.kind != StepKind::kBatch || step.header.base_offset < found.end.value() ||
-            end_of(step.header) > limit) {
+            !is_ours(step.header)) {
             break;
         }
         const Status valid = co_await verify_batch(context_.ready, step.bytes);
         if (!valid.has_value()) {
+            break;
+        }
+        if (end_of(step.header) > limit) {
+            found.passed_limit = end_of(step.header);
             break;
         }
         const IndexEntry entry = entry_of(step);
@@ -447,6 +532,13 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
             (void)co_await rewrite_index(segment, walk.index);
         }
     }
+    if (!whole && walk.passed_limit.has_value()) {
+        note_damage(std::format(
+            "{} reaches to offset {}, into {}: one of them was brought here or is an old copy; put "
+            "the right one in its place, or purge the partition",
+            path, walk.passed_limit->value(), path_of(next_start, kLogExtension)));
+        intact_end_ = std::min(intact_end_, walk.end);
+    }
     if (!whole) {
         // Damage inside stays where it is: a read that meets it says so. What lies behind counts as
         // there, and a sound index leads to it.
@@ -468,6 +560,9 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
     }
     segment.end = walk.end;
     segment.last_timestamp = walk.last_timestamp;
+    if (segment.end != next_start) {
+        tell_gap(segment.end, next_start);
+    }
     co_return Status{};
 }
 
@@ -663,7 +758,8 @@ Task<Result<Offset>> PartitionLog::search_behind(Offset end, runtime::FileHandle
             end_offset_ = std::max(end_offset_, end_of(step.header));
         }
         // Bytes of a payload can look like a batch: those of the log are not so far ahead.
-        if (step.kind == StepKind::kBatch && step.header.base_offset >= end.value() &&
+        if (step.kind == StepKind::kBatch && is_ours(step.header) &&
+            step.header.base_offset >= end.value() &&
             step.header.base_offset - end.value() < kNamedDistanceMax) {
             const Status valid = co_await verify_batch(context_.ready, step.bytes);
             if (valid.has_value()) {
@@ -832,7 +928,8 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
             }
             if (body.has_value()) {
                 const auto view = wire::BatchView::validate(body->bytes());
-                if (view.has_value() && view->header().base_offset == batch.base_offset.value() &&
+                if (view.has_value() && is_ours(view->header()) &&
+                    view->header().base_offset == batch.base_offset.value() &&
                     view->header().message_count == batch.message_count) {
                     const wire::BatchHeader header = view->header();
                     have = end_of(header);
@@ -902,20 +999,12 @@ Task<Status> PartitionLog::finish_recovery() {
     }
     if (must_fence_) {
         fence(fail_os(EIO).error(),
-              has_stable_damage_ ? "acknowledged batches are damaged on disk (file \"fenced\")"
-                                 : "acknowledged batches are missing (file \"fenced\")");
+              !damage_text_.empty() ? damage_text_.c_str()
+              : has_stable_damage_  ? "acknowledged batches are damaged on disk (file \"fenced\")"
+                                    : "acknowledged batches are missing (file \"fenced\")");
     }
     recovery_complete_ =
         status.has_value() && tail_.empty() && flushed_end() >= recovered_end_ && !entries_dirty_;
-    if (!segments_.empty() && segments_.back().size_bytes == 0 && segments_.size() > 1 &&
-        segments_[segments_.size() - 2].size_bytes == 0) {
-        // Two empty ones in a row: the later name says all.
-        const Offset start = segments_[segments_.size() - 2].start;
-        const Status moved = co_await move_to_trash(start);
-        if (moved.has_value()) {
-            segments_.erase(segments_.end() - 2);
-        }
-    }
     drop_idle_files();
     co_return Status{};
 }

@@ -12,6 +12,7 @@
 
 #include "coro/scope.hpp"
 #include "memory/buffer_pool.hpp"
+#include "model/ids.hpp"
 #include "observe/histogram.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
@@ -24,6 +25,7 @@
 namespace galgo::storage {
 
 inline constexpr PartitionKey kTestKey{7};
+inline constexpr model::PartitionId kTestPartition{7};
 inline const std::string kTestLogDirectory = "/data/streams/0/topics/0/partitions/0";
 
 /// A stamped batch of `count` messages with payloads of `payload_bytes`, that differ with `seed`.
@@ -46,7 +48,7 @@ inline std::vector<std::byte> make_batch(Offset base, std::uint32_t count,
     std::vector<std::byte> bytes(built.begin(), built.end());
     (void)wire::stamp_batch(
         MutableBytes(bytes),
-        {.partition = {}, .base_offset = base, .base_timestamp = Timestamp(timestamp)});
+        {.partition = kTestPartition, .base_offset = base, .base_timestamp = Timestamp(timestamp)});
     return bytes;
 }
 

@@ -84,6 +84,16 @@ Bytes make_batch(Offset base, std::uint32_t count, Timestamp timestamp) {
     return bytes;
 }
 
+bool is_foreign(ConstBytes bytes) {
+    const auto header = wire::decode_batch_header(bytes);
+    if (!header || header->batch_length > bytes.size() ||
+        (header->base_offset == 0 && header->partition_id == 0)) {
+        return false;
+    }
+    const auto batch = bytes.first(static_cast<std::size_t>(header->batch_length));
+    return wire::BatchView::validate(batch).has_value();
+}
+
 LogRig::~LogRig() {
     if (journal_) {
         for (int i = 0; i < 8; ++i) {

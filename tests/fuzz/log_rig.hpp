@@ -39,6 +39,9 @@ struct ReadMessage {
     bool operator==(const ReadMessage&) const noexcept = default;
 };
 
+/// The first batch in the bytes of a log is valid, and not the one at offset 0 of partition 0.
+[[nodiscard]] bool is_foreign(ConstBytes bytes);
+
 class LogRig {
  public:
     explicit LogRig(storage::LogOptions options = {}) : options_(options) {}

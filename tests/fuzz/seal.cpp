@@ -114,6 +114,13 @@ void seal_log(MutableBytes bytes, bool structure) {
             if (base < next || base - next > kOffsetDistanceMax) {
                 store<std::uint64_t>(bytes, kBatchBaseOffsetAt, next + base % 3);
             }
+            // Mostly the batches of one log, from its begin on.
+            if (next == 0 && base % 8 != 7) {
+                store<std::uint64_t>(bytes, kBatchBaseOffsetAt, 0);
+            }
+            if (base % 16 != 15) {
+                store<std::uint64_t>(bytes, 0, 0);
+            }
         }
         const std::size_t size = seal_batch(bytes, structure);
         if (size == 0) {

@@ -25,6 +25,7 @@ constexpr std::uint32_t kBatches = 6;  // a segment
 struct Model {
     Bytes logs[2];
     std::vector<ReadMessage> messages;
+    Offset first_end;
     Offset end;
 };
 
@@ -49,6 +50,7 @@ Model make_model() {
             time += i % 4 == 1 ? 0 : 10;                 // and equal times
         }
         model.end = model.messages.back().offset.next();
+        model.first_end = model.first_end == Offset{0} ? model.end : model.first_end;
         at = kSecondStart;
     }
     return model;
@@ -86,6 +88,9 @@ void run(std::size_t split, ConstBytes bytes) {
     split = std::min(split, bytes.size());
     const ConstBytes indexes[] = {bytes.first(split), bytes.subspan(split)};
     LogRig rig;
+    for (const Offset hole : {Offset{0}, model.first_end}) {
+        rig.write(storage::segment_file_name(hole, storage::kLogExtension), {});
+    }
     for (int i = 0; i < 2; ++i) {
         rig.write(storage::segment_file_name(starts[i], storage::kLogExtension), model.logs[i]);
         rig.write(storage::segment_file_name(starts[i], storage::kIndexExtension), indexes[i]);

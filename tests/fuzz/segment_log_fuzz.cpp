@@ -2,7 +2,8 @@
 // against a plain walk over the same bytes:
 //   * the whole batches at the begin are kept to the last byte, all else is cut and counted;
 //   * nothing that is there comes back under another offset, and no offset that a kept batch has is
-//     given to an append; what is appended is read back, before and after a restart.
+//     given to an append; what is appended is read back, before and after a restart;
+//   * a log that begins with another batch than its name says is fenced, kept and not read.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,7 @@ Prefix walk(ConstBytes bytes) {
         const ConstBytes rest = bytes.subspan(prefix.bytes);
         const auto header = wire::decode_batch_header(rest);
         if (!header || header->batch_length > rest.size() || header->base_offset < end ||
+            header->partition_id != 0 ||
             header->base_offset > ~std::uint64_t{0} - header->message_count) {
             return prefix;
         }
@@ -56,7 +58,25 @@ Prefix walk(ConstBytes bytes) {
     }
 }
 
+void check_foreign(ConstBytes bytes) {
+    LogRig rig;
+    rig.write(kLogName, bytes);
+    for (int boot = 0; boot < 2; ++boot) {
+        rig.open();
+        GALGO_CHECK(rig.log().fenced().has_value());
+        GALGO_CHECK(rig.read_all(10, true).empty());
+        GALGO_CHECK(!rig.append(1).has_value());
+        rig.close();
+        const Bytes kept = rig.file(kLogName).value_or(Bytes{});
+        GALGO_CHECK(std::ranges::equal(kept, bytes));
+    }
+}
+
 void run(ConstBytes bytes) {
+    if (is_foreign(bytes)) {
+        check_foreign(bytes);
+        return;
+    }
     const Prefix prefix = walk(bytes);
     LogRig rig;
     rig.write(kLogName, bytes);

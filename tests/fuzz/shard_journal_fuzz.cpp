@@ -91,7 +91,7 @@ void run(ConstBytes bytes) {
         rig.disk().write_file(paths[i], files[i]);
         records += walk(files[i], i + 1);
     }
-    if (!log.empty()) {
+    if (!log.empty() && !is_foreign(log)) {  // that fences, whatever the journals say
         rig.write("00000000000000000000.log", log);
     }
     if (!rig.try_open()) {
