@@ -136,11 +136,14 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
 
     void on_commit(Append& append);
     void publish_counters();
-    [[nodiscard]] bool is_empty() const noexcept { return log_->committed_end() == Offset{0}; }
     [[nodiscard]] Offset current_offset() const noexcept;
     /// The consumer has a stored offset, or there is room for one more of its kind.
     [[nodiscard]] bool may_store(ConsumerKey consumer) const;
-    coro::Task<Result<Offset>> start_of(const PollRequest& request);
+    struct Start {
+        Offset offset;
+        bool is_named = false;  ///< by the consumer: it wants that message and no later one
+    };
+    coro::Task<Result<Start>> start_of(const PollRequest& request);
     coro::Task<void> load_offsets(const storage::LoadedOffsets& loaded,
                                   const storage::JournalFacts* facts);
     /// What a checkpoint writes.

@@ -521,5 +521,68 @@ TEST(StoredOffsets, OfGroupsThatAreGoneAreForgotten) {
     EXPECT_TRUE(rig.set_now(group(3), Offset{0}).has_value()) << "they count no more";
 }
 
+/// Ten messages, two in a segment; the log of the messages 4 and 5 is gone.
+void lose_a_segment(TableRig& rig) {
+    rig.options.segment_size_bytes = 2000;
+    rig.options.messages_required_to_save = 1;
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(rig.append_now(0, 1000).has_value());
+    }
+    rig.stop();
+    ASSERT_EQ(
+        rig.node.disk->unlink("/data/streams/0/topics/0/partitions/0/00000000000000000004.log"), 0);
+    rig.world.restart(rig.node, runtime_sim::CrashKind::kProcess);
+    rig.start();
+}
+
+Task<Result<storage::ReadSlices>> poll_by(TableRig& rig, wire::PollingStrategy strategy,
+                                          std::uint32_t count) {
+    GALGO_CO_TRY_ASSIGN(PartitionHandle handle, co_await TableRig::open(rig, kLife));
+    GALGO_CO_TRY_ASSIGN(PollResult polled, co_await handle->poll({.consumer = TableRig::kConsumer,
+                                                                  .strategy = strategy,
+                                                                  .count = count,
+                                                                  .bytes_max = kMiB}));
+    co_return std::move(polled.read);
+}
+
+// Who names an offset is told that it is lost. Others begin with what there is.
+TEST(LostMessages, AreToldToPollsThatWantThem) {
+    using wire::PollingKind;
+    TableRig rig;
+    ASSERT_NO_FATAL_FAILURE(lose_a_segment(rig));
+    const auto poll = [&rig](PollingKind kind, std::uint64_t value, std::uint32_t count) {
+        return rig.world.run(rig.node, poll_by(rig, {.kind = kind, .value = value}, count));
+    };
+    const auto expect_lost = [&](PollingKind kind, std::uint64_t value) {
+        const Result<storage::ReadSlices> got = poll(kind, value, 100);
+        ASSERT_FALSE(got.has_value());
+        EXPECT_EQ(got.error().code, ErrorCode::kCannotReadMessage);
+    };
+    const auto expect_read = [&](const Result<storage::ReadSlices>& got, std::uint64_t first,
+                                 std::uint32_t count) {
+        ASSERT_TRUE(got.has_value()) << to_string(got.error());
+        EXPECT_EQ(got->message_count, count);
+        EXPECT_EQ(got->first, Offset{first});
+    };
+    expect_read(poll(PollingKind::kOffset, 0, 100), 0, 4);
+    expect_read(poll(PollingKind::kOffset, 3, 100), 3, 1);
+    expect_lost(PollingKind::kOffset, 4);
+    expect_lost(PollingKind::kOffset, 5);
+    expect_read(poll(PollingKind::kOffset, 6, 100), 6, 4);
+    expect_read(poll(PollingKind::kFirst, 0, 100), 0, 4);
+    expect_read(poll(PollingKind::kLast, 0, 3), 7, 3);
+    expect_read(poll(PollingKind::kLast, 0, 5), 6, 4);  // begins in the hole
+    expect_read(poll(PollingKind::kTimestamp, 0, 100), 0, 4);
+    EXPECT_EQ(poll(PollingKind::kOffset, 10, 1)->message_count, 0U);
+
+    expect_read(poll(PollingKind::kNext, 0, 100), 0, 4);  // nothing stored
+    ASSERT_TRUE(rig.set_now(TableRig::kConsumer, Offset{3}).has_value());
+    expect_lost(PollingKind::kNext, 0);
+    EXPECT_FALSE(rig.poll_now(TableRig::kConsumer).has_value());
+    EXPECT_EQ(rig.stored(TableRig::kConsumer), Offset{3}) << "an auto-commit has passed it";
+    ASSERT_TRUE(rig.set_now(TableRig::kConsumer, Offset{5}).has_value());  // on purpose
+    expect_read(poll(PollingKind::kNext, 0, 100), 6, 4);
+}
+
 }  // namespace
 }  // namespace galgo::partitions

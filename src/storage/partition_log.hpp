@@ -15,10 +15,11 @@
 // Invariants: offsets ascend, holes between batches are legal, an offset is never given twice
 // within one incarnation; committed_end <= end_offset; tail batches lie behind all segments'
 // batches; a segment begins with the offset of its name and ends where the next name begins, and an
-// empty one stands where offsets between two are skipped. Errors: a failed write or sync of a
-// segment fences the log for appends (typed error, reads go on). A full disk, and files that cannot
-// be opened now, are tried again by an append at least a second later. Nothing acknowledged is ever
-// dropped.
+// empty one stands where offsets between two are skipped. A hole is passed by reads, except where
+// it is known that acknowledged messages stood there: open() notes such ranges (at most 256), and a
+// read does not pass them silently. Errors: a failed write or sync of a segment fences the log for
+// appends (typed error, reads go on). A full disk, and files that cannot be opened now, are tried
+// again by an append at least a second later. Nothing acknowledged is ever dropped.
 //
 // Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no
 // descriptor after a second rest() (a third one when it was read meanwhile), no timer, and makes no
@@ -79,6 +80,8 @@ struct ReadPlan {
     Offset limit;  ///< committed end at planning
     std::uint32_t count = 0;
     std::uint64_t max_bytes = 0;
+    /// The reader names no offset that it wants: what is lost before the first message is passed.
+    bool begins_anywhere = false;
     InlineVector<DiskRange, 2> disk;
     InlineVector<memory::BufRef, 8> tail;  ///< runs of whole batches
 
@@ -173,13 +176,17 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] ReadPlan plan_read(Offset from, std::uint32_t count, std::uint64_t max_bytes,
                                      Offset committed_end) const;
     /// Damage where the first wanted batch should be is an error (CannotReadMessage,
-    /// InvalidMessageChecksum, InvalidBatchChecksum); damage further on ends the slices before it.
+    /// InvalidMessageChecksum, InvalidBatchChecksum), and so are lost messages between what is
+    /// wanted and what is there (CannotReadMessage); further on both end the slices before them.
     coro::Task<Result<ReadSlices>> read(ReadPlan plan);
     /// First message of the first batch with base timestamp >= `timestamp`; end_offset() when there
     /// is none. CannotReadMessage when that batch may be a damaged one.
     coro::Task<Result<Offset>> offset_at_or_after(Timestamp timestamp);
 
     [[nodiscard]] Offset first_offset() const noexcept;
+    /// Known as lost: a read that begins there is told so, unless the message is there all the same
+    /// (its file came back). Also behind end_offset(), when only an index tells of the messages.
+    [[nodiscard]] bool is_lost(Offset offset) const noexcept;
     [[nodiscard]] Offset end_offset() const noexcept { return end_offset_; }
     [[nodiscard]] Offset committed_end() const noexcept { return committed_end_; }
     [[nodiscard]] Timestamp last_timestamp() const noexcept { return last_timestamp_; }
@@ -294,6 +301,11 @@ class PartitionLog : public coro::Anchored {
         bool contradicts = false;            ///< a batch says other than an index entry does
         std::optional<Offset> passed_limit;  ///< end of a whole batch there that passes the limit
     };
+    /// Acknowledged messages that no file has.
+    struct LostRange {
+        Offset from;
+        Offset end;
+    };
     class Collector;
 
     PartitionLog(StorageContext& context, std::string root, std::string directory,
@@ -356,7 +368,13 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> read_range(ReadPlan::DiskRange& range, Collector& collector);
     coro::Task<Status> open_range(ReadPlan::DiskRange& range);
     coro::Task<Result<std::uint64_t>> begin_of(const ReadPlan::DiskRange& range, Offset from);
+    coro::Task<Result<std::uint64_t>> entry_before(const ReadPlan::DiskRange& range,
+                                                   std::uint64_t position);
     coro::Task<Status> verify_at(const ReadPlan::DiskRange& range, std::uint64_t position);
+    [[nodiscard]] bool lost_within(Offset from, Offset end) const noexcept;
+    [[nodiscard]] bool unreadable_line_due(Offset segment, std::uint64_t position) noexcept;
+    void tell_unreadable(const char* what, Offset segment, std::uint64_t position);
+    void tell_lost_poll(Offset offset);
     coro::Task<Result<TimeSearch>> find_timestamp(std::size_t segment, Timestamp timestamp);
 
     // partition_log_recovery.cpp
@@ -370,12 +388,16 @@ class PartitionLog : public coro::Anchored {
                                        const std::vector<IndexEntry>& entries);
     void tell_damage(const Segment& segment, std::uint64_t position);
     [[nodiscard]] bool index_has_entries(Offset start) const;
-    void tell_lost(Offset start);
     void tell_gap(Offset end, Offset next_start);
     void note_damage(std::string what);
     coro::Task<Status> pass_over_foreign();
     coro::Task<Result<bool>> begins_as_named(const Segment& segment);
     [[nodiscard]] bool is_ours(const wire::BatchHeader& header) const noexcept;
+    coro::Task<void> tell_lost(Offset start);
+    void note_lost(Offset from, Offset end);
+    coro::Task<Status> read_marker(std::string path);
+    coro::Task<std::vector<IndexEntry>> read_entries(Offset start, std::uint64_t count_max);
+    coro::Task<std::vector<IndexEntry>> entries_of_lost(Offset start, Offset limit);
     coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, Offset limit,
                                                            runtime::FileHandle log,
                                                            std::uint64_t log_bytes);
@@ -460,6 +482,11 @@ class PartitionLog : public coro::Anchored {
     Instant fence_told_at_{0};      ///< last log line about one that passes; 0: none yet
     bool fence_told_last_ = false;  ///< the log's last word is that appends are refused
     const char* fence_reason_ = "";
+    std::vector<LostRange> lost_;     ///< ascending, apart; does not change after open()
+    std::vector<std::byte> marker_;   ///< what the file "fenced" says of them
+    Instant unreadable_told_at_{0};   ///< last log line of a read about damage; 0: none yet
+    Offset unreadable_segment_told_;  ///< and the place
+    std::uint64_t unreadable_position_told_ = 0;
     RecoveryReport recovery_;
     bool recovery_complete_ = true;
     bool has_stable_damage_ = false;  ///< in the part of the last segment that was synced

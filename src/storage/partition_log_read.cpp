@@ -21,6 +21,12 @@ constexpr std::size_t kWindowLarge = 256 * kKiB;
 constexpr std::size_t kGatherBytesMax = 256 * kKiB;
 /// What a ReadPlan holds in itself.
 constexpr std::size_t kTailRunsMax = 8;
+/// Polls that meet damage come again and again: a partition logs one line in so long, and the same
+/// place again only after a minute.
+constexpr std::uint64_t kUnreadableLineNs = 1 * kSecond;
+constexpr std::uint64_t kSamePlaceLineNs = 60 * kSecond;
+/// The place of such a line when it is no batch.
+constexpr std::uint64_t kNoPosition = ~std::uint64_t{0};
 
 /// Batches that were packed or read one behind the other travel as one slice.
 template <class Slices>
@@ -35,8 +41,12 @@ void add_slice(Slices& slices, BufRef slice) {
 /// Cuts batches to what was asked for and collects the slices.
 class PartitionLog::Collector {
  public:
-    Collector(StorageContext& context, const ReadPlan& plan) noexcept
-        : context_(context), limit_(plan.limit), max_bytes_(plan.max_bytes), left_(plan.count) {
+    Collector(PartitionLog& log, const ReadPlan& plan) noexcept
+        : log_(log),
+          limit_(plan.limit),
+          max_bytes_(plan.max_bytes),
+          left_(plan.count),
+          passes_loss_(plan.begins_anywhere) {
         result.next = plan.from;
     }
 
@@ -53,6 +63,9 @@ class PartitionLog::Collector {
             full_ = true;
             return {};
         }
+        if (!passes_loss_ && log_.lost_within(result.next, Offset(from))) {
+            return lost(result.next);
+        }
         const auto first = static_cast<std::uint32_t>(from - header.base_offset);
         const auto count = static_cast<std::uint32_t>(
             std::min<std::uint64_t>({header.message_count - first, left_, limit_.value() - from}));
@@ -68,16 +81,33 @@ class PartitionLog::Collector {
         if (!take_bytes(slice.size())) {
             return {};
         }
-        GALGO_TRY_ASSIGN(BufRef head, context_.packer.pack(slice.header));
+        GALGO_TRY_ASSIGN(BufRef head, log_.context_.packer.pack(slice.header));
         result.slices.push_back(std::move(head));
         result.slices.push_back(batch.slice(slice.begin, slice.end - slice.begin));
         note(from, count);
         return {};
     }
 
+    /// All that the plan names was looked at.
+    Status end(const ReadPlan& plan) {
+        const Offset behind = std::max(limit_, plan.from.next());
+        if (result.message_count == 0 && plan.count != 0 && !passes_loss_ &&
+            log_.lost_within(plan.from, behind)) {
+            return lost(plan.from);
+        }
+        return {};
+    }
+
     ReadSlices result;
 
  private:
+    /// The messages before stay what was read.
+    Status lost(Offset offset) {
+        if (result.message_count == 0) {
+            log_.tell_lost_poll(offset);
+        }
+        return fail(ErrorCode::kCannotReadMessage);
+    }
     bool take_bytes(std::uint64_t bytes) noexcept {
         if (result.message_count != 0 && result.bytes + bytes > max_bytes_) {
             full_ = true;
@@ -93,14 +123,55 @@ class PartitionLog::Collector {
         result.message_count += count;
         result.next = Offset(from + count);
         left_ -= count;
+        passes_loss_ = false;
     }
 
-    StorageContext& context_;
+    PartitionLog& log_;
     Offset limit_;
     std::uint64_t max_bytes_;
     std::uint32_t left_;
+    bool passes_loss_;
     bool full_ = false;
 };
+
+bool PartitionLog::lost_within(Offset from, Offset end) const noexcept {
+    const auto range = std::ranges::upper_bound(lost_, from, {}, &LostRange::end);
+    return from < end && range != lost_.end() && range->from < end;
+}
+
+bool PartitionLog::is_lost(Offset offset) const noexcept {
+    return lost_within(offset, offset.next());
+}
+
+/// May a line tell of that place now? Then it is told.
+bool PartitionLog::unreadable_line_due(Offset segment, std::uint64_t position) noexcept {
+    const bool same_place =
+        segment == unreadable_segment_told_ && position == unreadable_position_told_;
+    const Instant now = context_.io.now();
+    if (unreadable_told_at_ != Instant{0} &&
+        now < unreadable_told_at_.plus(same_place ? kSamePlaceLineNs : kUnreadableLineNs)) {
+        return false;
+    }
+    unreadable_told_at_ = now;
+    unreadable_segment_told_ = segment;
+    unreadable_position_told_ = position;
+    return true;
+}
+
+void PartitionLog::tell_unreadable(const char* what, Offset segment, std::uint64_t position) {
+    if (unreadable_line_due(segment, position)) {
+        observe::log_error(
+            "storage", what,
+            {{"directory", directory_}, {"segment", segment}, {"position", position}});
+    }
+}
+
+void PartitionLog::tell_lost_poll(Offset offset) {
+    if (unreadable_line_due(offset, kNoPosition)) {
+        observe::log_error("storage", "a poll for messages that are lost",
+                           {{"directory", directory_}, {"offset", offset}});
+    }
+}
 
 /// The segment that holds `offset`, or the first one behind it.
 std::size_t PartitionLog::find_segment(Offset offset) const noexcept {
@@ -226,7 +297,7 @@ void PartitionLog::plan_tail(ReadPlan& plan, std::uint64_t planned_bytes) const 
 }
 
 Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
-    Collector collector(context_, plan);
+    Collector collector(*this, plan);
     Status status;
     was_read_ = was_read_ || !plan.disk.empty();
     for (ReadPlan::DiskRange& range : plan.disk) {
@@ -249,6 +320,9 @@ Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
             status = collector.add(run.slice(at, length), *header);
             at += length;
         }
+    }
+    if (status.has_value()) {
+        status = collector.end(plan);
     }
     if (!status.has_value() && collector.result.message_count == 0) {
         co_return std::unexpected(status.error());
@@ -285,12 +359,32 @@ Task<Result<std::uint64_t>> PartitionLog::begin_of(const ReadPlan::DiskRange& ra
     co_return found;
 }
 
+/// Where to look when the batch at `position`, that an index entry names, is not to be had: the
+/// last entry before it that is on disk; 0 without one.
+Task<Result<std::uint64_t>> PartitionLog::entry_before(const ReadPlan::DiskRange& range,
+                                                       std::uint64_t position) {
+    if (range.index_entries == 0) {
+        co_return std::uint64_t{0};
+    }
+    const std::string path = path_of(range.start, kIndexExtension);
+    Result<FileRef> index = co_await context_.files.open(
+        {.log = log_number_, .start = range.start, .is_index = true}, path);
+    if (!index.has_value()) {
+        co_return std::uint64_t{0};
+    }
+    const FileRef file = std::move(*index);
+    Result<std::uint64_t> found = co_await find_before_position(
+        context_.io, file.handle(), range.index_entries, position, range.size_bytes);
+    co_return found;
+}
+
 Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& collector) {
     GALGO_CO_TRY(co_await open_range(range));
     GALGO_CO_TRY_ASSIGN(const std::uint64_t begin, co_await begin_of(range, collector.result.next));
     const FileRef file = range.file;
     // An index has no checksum: what it names has to be a batch that is not behind what is wanted.
     bool in_doubt = begin != 0 && (range.from_index || !range.position.has_value());
+    std::uint64_t step_back = 0;  // doubled: damage of many entries costs few look-ups
     bool delivered = false;
     // The batch before, when only its header was looked at. What is wanted is in no batch when it
     // lies between two that follow each other: so both have to be right.
@@ -302,14 +396,17 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
         const Offset wanted = collector.result.next;
         if (std::exchange(in_doubt, false) &&
             (step.kind != StepKind::kBatch || step.header.base_offset > wanted.value())) {
-            cursor.seek(0);
+            GALGO_CO_TRY_ASSIGN(
+                const std::uint64_t before,
+                co_await entry_before(range, step.position - std::min(step.position, step_back)));
+            step_back = std::max(step_back * 2, kIndexStrideBytes);
+            in_doubt = before != 0;
+            cursor.seek(before);
             continue;
         }
         if (step.kind == StepKind::kDamaged || (step.kind == StepKind::kBatch && delivered &&
                                                 step.header.base_offset < wanted.value())) {
-            observe::log_error(
-                "storage", "no batch where one should be",
-                {{"directory", directory_}, {"segment", range.start}, {"position", step.position}});
+            tell_unreadable("no batch where one should be", range.start, step.position);
             co_return fail(ErrorCode::kCannotReadMessage);
         }
         if (step.kind == StepKind::kBatch && !step.bytes) {
@@ -327,11 +424,7 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
         if (options_.validate_checksum) {
             const Status valid = co_await verify_batch(context_.ready, step.bytes);
             if (!valid.has_value()) {
-                observe::log_error("storage", "damaged batch",
-                                   {{"directory", directory_},
-                                    {"segment", range.start},
-                                    {"position", step.position},
-                                    {"offset", step.header.base_offset}});
+                tell_unreadable("damaged batch", range.start, step.position);
                 co_return valid;
             }
         }
@@ -358,9 +451,7 @@ Task<Status> PartitionLog::verify_at(const ReadPlan::DiskRange& range, std::uint
         valid = co_await verify_batch(context_.ready, step.bytes);
     }
     if (!valid.has_value()) {
-        observe::log_error(
-            "storage", "damaged batch",
-            {{"directory", directory_}, {"segment", range.start}, {"position", position}});
+        tell_unreadable("damaged batch", range.start, position);
     }
     co_return valid;
 }
@@ -392,6 +483,7 @@ Task<Result<PartitionLog::TimeSearch>> PartitionLog::find_timestamp(std::size_t 
     }
     const FileRef file = range.file;
     bool in_doubt = begin != 0;  // the batch that an entry names is before the time
+    std::uint64_t step_back = 0;
     std::optional<std::uint64_t> before;
     SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
                          range.size_bytes, begin, kWindowSmall);
@@ -400,7 +492,12 @@ Task<Result<PartitionLog::TimeSearch>> PartitionLog::find_timestamp(std::size_t 
                             co_await cursor.next(Offset(~std::uint64_t{0})));
         if (std::exchange(in_doubt, false) &&
             (step.kind != StepKind::kBatch || step.header.base_timestamp_us >= timestamp.value())) {
-            cursor.seek(0);
+            GALGO_CO_TRY_ASSIGN(
+                const std::uint64_t earlier,
+                co_await entry_before(range, step.position - std::min(step.position, step_back)));
+            step_back = std::max(step_back * 2, kIndexStrideBytes);
+            in_doubt = earlier != 0;
+            cursor.seek(earlier);
             continue;
         }
         if (step.kind == StepKind::kDamaged) {

@@ -28,6 +28,13 @@ namespace {
 constexpr std::string_view kIncarnationName = "/incarnation";
 constexpr std::size_t kIncarnationBytes = 16;
 constexpr std::string_view kFencedName = "/fenced";
+/// In memory and in that file; what is lost beyond them is passed by reads as any hole.
+constexpr std::size_t kLostRangesMax = 256;
+constexpr std::size_t kLostRangeBytes = 16;
+constexpr std::size_t kChecksumBytes = 8;
+constexpr std::size_t kMarkerBytesMax = kLostRangesMax * kLostRangeBytes + kChecksumBytes;
+/// Of the index of a lost log, whose size would be the bound: those of 128 GiB.
+constexpr std::uint64_t kEntriesOfLostMax = 1ULL << 21;
 constexpr std::size_t kWindowBytes = 64 * kKiB;
 constexpr std::size_t kCopyBytes = 1 * kMiB;
 /// A header in torn bytes whose offset is further away than that says nothing.
@@ -163,7 +170,7 @@ Task<Status> PartitionLog::list_segments() {
             const std::string path = path_of(index, kIndexExtension);
             // Entries name what was synced; a log that is dropped takes its index along.
             if (index_has_entries(index)) {
-                tell_lost(index);
+                co_await tell_lost(index);
             } else {
                 (void)co_await runtime::unlink(context_.io, path);
             }
@@ -174,13 +181,71 @@ Task<Status> PartitionLog::list_segments() {
                             context_.io.file_facts(path_of(segment.start, kLogExtension)));
         segment.size_bytes = facts.size_bytes;
         if (segment.size_bytes == 0 && index_has_entries(segment.start)) {
-            tell_lost(segment.start);
+            co_await tell_lost(segment.start);
         }
     }
-    const Result<runtime::FileFacts> fenced =
-        context_.io.file_facts(directory_ + std::string(kFencedName));
-    must_fence_ = must_fence_ || fenced.has_value();  // when what the journals know is written
+    co_return co_await read_marker(directory_ + std::string(kFencedName));
+}
+
+/// The fence comes when what the journals know is written. The ranges in the file are of earlier
+/// runs, whose journals are gone; without them holes are only holes.
+Task<Status> PartitionLog::read_marker(std::string path) {
+    const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
+    if (!facts.has_value()) {
+        co_return Status{};
+    }
+    must_fence_ = true;
+    const std::uint64_t size = facts->size_bytes;
+    if (size == 0) {
+        co_return Status{};
+    }
+    bool sound = size <= kMarkerBytesMax && size % kLostRangeBytes == kChecksumBytes;
+    if (sound) {
+        GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                            co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
+        std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+        const Result<std::size_t> got = co_await runtime::read(context_.io, file, bytes, 0);
+        (void)co_await runtime::close(context_.io, file);
+        const std::size_t ranges_bytes = bytes.size() - kChecksumBytes;
+        sound = got.has_value() && *got == bytes.size() &&
+                load<std::uint64_t>(bytes, ranges_bytes) ==
+                    detail::checksum(ConstBytes(bytes).first(ranges_bytes));
+        for (std::size_t at = 0; sound && at < ranges_bytes; at += kLostRangeBytes) {
+            note_lost(Offset(load<std::uint64_t>(bytes, at)),
+                      Offset(load<std::uint64_t>(bytes, at + 8)));
+        }
+        if (sound) {
+            marker_ = std::move(bytes);
+        }
+    }
+    if (!sound) {
+        observe::log_warn("storage", "the file of a fence does not say what is lost",
+                          {{"file", path}});
+    }
     co_return Status{};
+}
+
+/// Acknowledged messages stood in [from, end), and no file has them.
+void PartitionLog::note_lost(Offset from, Offset end) {
+    if (from >= end) {
+        return;
+    }
+    auto at = std::ranges::lower_bound(lost_, from, {}, &LostRange::end);
+    auto behind = at;
+    while (behind != lost_.end() && behind->from <= end) {  // together they are one
+        from = std::min(from, behind->from);
+        end = std::max(end, behind->end);
+        ++behind;
+    }
+    if (at != behind) {
+        *at = {.from = from, .end = end};
+        lost_.erase(at + 1, behind);
+    } else if (lost_.size() < kLostRangesMax) {
+        lost_.insert(at, {.from = from, .end = end});
+    } else {
+        observe::log_warn("storage", "lost messages that polls will not tell of",
+                          {{"directory", directory_}, {"from", from}, {"end", end}});
+    }
 }
 
 bool PartitionLog::index_has_entries(Offset start) const {
@@ -190,11 +255,21 @@ bool PartitionLog::index_has_entries(Offset start) const {
 }
 
 /// A segment that is gone although its index is there, or that was emptied.
-void PartitionLog::tell_lost(Offset start) {
+Task<void> PartitionLog::tell_lost(Offset start) {
     note_damage(std::format(
         "{} is gone, its index still knows it; restore the file, or purge the partition",
         path_of(start, kLogExtension)));
     intact_end_ = std::min(intact_end_, start);
+    const auto next = std::ranges::upper_bound(segments_, start, {}, &Segment::start);
+    Offset end = start.next();
+    if (next != segments_.end()) {
+        end = next->start;
+    } else {
+        const std::vector<IndexEntry> entries =
+            co_await entries_of_lost(start, Offset(~std::uint64_t{0}));
+        end = entries.empty() ? end : entries.back().offset.next();
+    }
+    note_lost(start, end);
 }
 
 /// For good, and found again at each start while it is there.
@@ -210,11 +285,12 @@ void PartitionLog::note_damage(std::string what) {
 /// Messages end at `end`, and the next file begins behind it. Where offsets are skipped an empty
 /// segment says so (create_segment()).
 void PartitionLog::tell_gap(Offset end, Offset next_start) {
-    note_damage(
-        std::format("a file is gone in front of {}: the messages before it end at offset {}; "
-                    "restore it, or purge the partition",
-                    path_of(next_start, kLogExtension), end.value()));
+    note_damage(std::format(
+        "a file is gone in front of {}: the messages before it end at offset {}; restore "
+        "it, or accept the loss by an empty file {}, or purge the partition",
+        path_of(next_start, kLogExtension), end.value(), path_of(end, kLogExtension)));
     intact_end_ = std::min(intact_end_, end);
+    note_lost(end, next_start);
 }
 
 /// Segments that begin with another batch than the names of their files say. Nothing of them is
@@ -231,6 +307,7 @@ Task<Status> PartitionLog::pass_over_foreign() {
             named_right.push_back(segment);
         } else if (segment.start == segments_.back().start) {
             last_is_sealed_ = true;  // the one before it was: it ends where it ends
+            note_lost(segment.start, segment.start.next());  // how many more, nothing says
         }
     }
     segments_ = std::move(named_right);
@@ -364,28 +441,7 @@ Task<Status> PartitionLog::write_incarnation() {
 Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start, Offset limit,
                                                                runtime::FileHandle log,
                                                                std::uint64_t log_bytes) {
-    std::vector<IndexEntry> entries;
-    const std::string path = path_of(start, kIndexExtension);
-    const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
-    if (!facts.has_value() || facts->size_bytes % kIndexEntryBytes != 0 ||
-        facts->size_bytes / kIndexEntryBytes > log_bytes / wire::kBatchSizeMin) {
-        co_return entries;
-    }
-    const Result<runtime::FileHandle> file =
-        co_await runtime::open(context_.io, path, runtime::OpenMode::kRead);
-    if (!file.has_value()) {
-        co_return entries;
-    }
-    std::vector<std::byte> bytes(static_cast<std::size_t>(facts->size_bytes));
-    const Result<std::size_t> got = co_await runtime::read(context_.io, *file, bytes, 0);
-    (void)co_await runtime::close(context_.io, *file);
-    if (!got.has_value() || *got != bytes.size()) {
-        co_return entries;
-    }
-    entries.reserve(bytes.size() / kIndexEntryBytes);
-    for (std::size_t at = 0; at < bytes.size(); at += kIndexEntryBytes) {
-        entries.push_back(decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes)));
-    }
+    std::vector<IndexEntry> entries = co_await read_entries(start, log_bytes / wire::kBatchSizeMin);
     if (!entries_make_sense(entries, start, limit, log_bytes)) {
         entries.clear();
     }
@@ -403,6 +459,43 @@ Task<Result<std::vector<IndexEntry>>> PartitionLog::load_index(Offset start, Off
                 }
             }
         }
+    }
+    co_return entries;
+}
+
+/// Whatever the index file says; nothing when it cannot be read or has more than `count_max`
+/// entries.
+Task<std::vector<IndexEntry>> PartitionLog::read_entries(Offset start, std::uint64_t count_max) {
+    std::vector<IndexEntry> entries;
+    const std::string path = path_of(start, kIndexExtension);
+    const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
+    if (!facts.has_value() || facts->size_bytes % kIndexEntryBytes != 0 ||
+        facts->size_bytes / kIndexEntryBytes > count_max) {
+        co_return entries;
+    }
+    const Result<runtime::FileHandle> file =
+        co_await runtime::open(context_.io, path, runtime::OpenMode::kRead);
+    if (!file.has_value()) {
+        co_return entries;
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(facts->size_bytes));
+    const Result<std::size_t> got = co_await runtime::read(context_.io, *file, bytes, 0);
+    (void)co_await runtime::close(context_.io, *file);
+    if (!got.has_value() || *got != bytes.size()) {
+        co_return entries;
+    }
+    entries.reserve(bytes.size() / kIndexEntryBytes);
+    for (std::size_t at = 0; at < bytes.size(); at += kIndexEntryBytes) {
+        entries.push_back(decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes)));
+    }
+    co_return entries;
+}
+
+/// The entries of a log that is not there to compare, when they make sense for one of any size.
+Task<std::vector<IndexEntry>> PartitionLog::entries_of_lost(Offset start, Offset limit) {
+    std::vector<IndexEntry> entries = co_await read_entries(start, kEntriesOfLostMax);
+    if (!entries_make_sense(entries, start, limit, ~std::uint64_t{0})) {
+        entries.clear();
     }
     co_return entries;
 }
@@ -884,6 +977,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
     Offset have = flushed_end();
     bool missing_acknowledged = false;
     bool was_stable = has_stable_damage_;
+    std::vector<LostRange> lost;
     std::size_t next_salvaged = 0;
     const auto take_salvaged_before = [&](Offset limit) {
         while (next_salvaged < salvaged.size() && end_of(salvaged[next_salvaged].header) <= limit) {
@@ -948,6 +1042,12 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
             missing_acknowledged = true;
         }
         was_stable = was_stable || batch.damaged;
+        if (batch.op <= facts->committed_op || batch.damaged) {
+            if (lost.empty() || lost.back().end != batch.base_offset) {
+                lost.push_back({.from = batch.base_offset, .end = batch.base_offset});
+            }
+            lost.back().end = batch.end();
+        }
     }
     take_salvaged_before(Offset(~std::uint64_t{0}));
     if (facts != nullptr) {
@@ -961,19 +1061,44 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         observe::log_error("storage", "batches that were acknowledged are missing",
                            {{"directory", directory_}, {"messages", recovery_.lost_message_count}});
         must_fence_ = must_fence_ || options_.persisted || was_stable;
+        for (std::size_t i = 0; must_fence_ && i < lost.size(); ++i) {
+            note_lost(lost[i].from, lost[i].end);
+        }
     }
     co_return Status{};
 }
 
-/// The file that fences the log in later runs too; stable with the next sync of the directory.
+/// The file that fences the log in later runs too, and says what is lost; stable with the next sync
+/// of the directory.
 Task<Status> PartitionLog::mark_fenced() {
     GALGO_CO_TRY(co_await make_directory());
     const std::string path = directory_ + std::string(kFencedName);
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle marker,
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate));
     entries_dirty_ = true;
+    std::vector<std::byte> bytes(lost_.empty() ? 0
+                                               : lost_.size() * kLostRangeBytes + kChecksumBytes);
+    for (std::size_t i = 0; i < lost_.size(); ++i) {
+        store<std::uint64_t>(bytes, i * kLostRangeBytes, lost_[i].from.value());
+        store<std::uint64_t>(bytes, i * kLostRangeBytes + 8, lost_[i].end.value());
+    }
+    if (!bytes.empty()) {
+        const std::size_t ranges_bytes = bytes.size() - kChecksumBytes;
+        store<std::uint64_t>(bytes, ranges_bytes,
+                             detail::checksum(ConstBytes(bytes).first(ranges_bytes)));
+    }
+    Status written;
+    if (!bytes.empty() && bytes != marker_) {
+        written = co_await runtime::truncate(context_.io, marker, 0);
+        if (written.has_value()) {
+            written = co_await runtime::write_all(context_.io, marker, bytes, 0);
+        }
+        if (written.has_value()) {
+            written = co_await runtime::sync(context_.io, marker);
+        }
+    }
     const Status closed = co_await runtime::close(context_.io, marker);
-    co_return closed;
+    co_return written.has_value() ? closed : written;
 }
 
 /// What could be healed is written and the next offset named first, also when the log then takes no

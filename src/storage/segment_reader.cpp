@@ -201,6 +201,13 @@ Task<Result<std::uint64_t>> find_by_offset(runtime::IoBackend& io, runtime::File
     co_return co_await find_entry(io, index, entry_count, log_bytes, before);
 }
 
+Task<Result<std::uint64_t>> find_before_position(runtime::IoBackend& io, runtime::FileHandle index,
+                                                 std::uint64_t entry_count, std::uint64_t position,
+                                                 std::uint64_t log_bytes) {
+    const auto before = [position](const IndexEntry& entry) { return entry.position < position; };
+    co_return co_await find_entry(io, index, entry_count, log_bytes, before);
+}
+
 Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io, runtime::FileHandle index,
                                                   std::uint64_t entry_count, Timestamp key,
                                                   std::uint64_t log_bytes) {

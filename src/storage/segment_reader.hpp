@@ -72,6 +72,12 @@ coro::Task<Status> verify_batch(coro::ReadyQueue& ready, const memory::BufRef& b
 coro::Task<Result<std::uint64_t>> find_by_offset(runtime::IoBackend& io, runtime::FileHandle index,
                                                  std::uint64_t entry_count, Offset key,
                                                  std::uint64_t log_bytes);
+/// The same for the last entry before `position`.
+coro::Task<Result<std::uint64_t>> find_before_position(runtime::IoBackend& io,
+                                                       runtime::FileHandle index,
+                                                       std::uint64_t entry_count,
+                                                       std::uint64_t position,
+                                                       std::uint64_t log_bytes);
 coro::Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io,
                                                         runtime::FileHandle index,
                                                         std::uint64_t entry_count, Timestamp key,

@@ -452,6 +452,70 @@ def offset_of_a_deleted_group_does_not_come_back(ctx):
     server.stop()
 
 
+# ---- messages that are lost ------------------------------------------------------------------------
+
+
+@case
+def lost_messages_are_told_to_polls(ctx):
+    """The log of a sealed segment is gone, another one has a flipped byte: polls say so where they would jump."""
+    cannot_read, segment_size = 4011, 1 << 20
+    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=SHARDS)
+    ctx.servers.append(server)
+    server.start()
+    with Client(server.address).login() as client:
+        stream = client.create_stream("s")
+        topics = {
+            durability: client.create_topic(stream, durability, 1, durability=durability, segment_size=segment_size)
+            for durability in ("persisted", "replicated")
+        }
+        batch = build_batch([bytes(100_000)] * 2, ORIGIN)
+        for topic in topics.values():
+            for _ in range(30):
+                client.send(stream, topic, 0, batch)
+    server.stop()
+    holes = {}
+    for topic in topics.values():
+        logs = sorted((server.path / f"streams/{stream}/topics/{topic}/partitions/0").glob("*.log"))
+        starts = [int(log.stem) for log in logs]
+        expect(len(starts) > 3, f"too few segments: {starts}")
+        holes[topic] = starts[1:4]
+        logs[1].unlink()
+        with logs[3].open("r+b") as file:
+            file.seek(300)
+            file.write(b"\xff")
+    server.start()
+    with Client(server.address).login() as client:
+        for durability, topic in topics.items():
+            lost, behind, damaged = holes[topic]
+
+            def poll(offset, count=10, topic=topic, **more):
+                return client.poll(stream, topic, 0, offset, count, **more)
+
+            def expect_refused(offset, code=None, poll=poll, durability=durability, **more):
+                try:
+                    reply = poll(offset, **more)
+                except ServerError as refused:
+                    expect(code in (None, refused.code), f"{durability}: {offset} is refused with {refused.code}")
+                else:
+                    raise Wrong(f"{durability}: a poll at {offset} has an answer: {reply}")
+
+            read = [m[0] for m in poll(lost - 2).messages]
+            expect(read == [lost - 2, lost - 1], f"{durability}: before the loss: {read}")
+            expect_refused(lost, cannot_read)
+            expect_refused(behind - 1, cannot_read)
+            read = [m[0] for m in poll(behind, 2).messages]
+            expect(read == [behind, behind + 1], f"{durability}: behind the loss: {read}")
+            expect_refused(damaged)  # the flipped byte
+            read = [m[0] for m in poll(damaged + 2, 2).messages]
+            expect(read == [damaged + 2, damaged + 3], f"{durability}: behind the damage: {read}")
+            client.store_offset(stream, topic, 0, 1, lost - 1)
+            expect_refused(0, cannot_read, kind=5)
+            client.store_offset(stream, topic, 0, 1, behind - 1)
+            read = [m[0] for m in poll(0, 2, kind=5).messages]
+            expect(read == [behind, behind + 1], f"{durability}: next behind the loss: {read}")
+    server.kill()  # a stop says with its status that partitions are fenced
+
+
 # ---- signals -------------------------------------------------------------------------------------
 
 
