@@ -35,6 +35,8 @@ Response failure_response(unsigned status) {
             return text_response(413, "The request body is too large.");
         case 431:
             return text_response(431, "The request headers are too large.");
+        case 501:
+            return text_response(501, "The only transfer coding understood is \"chunked\".");
         default:
             return text_response(400, "The request is malformed.");
     }

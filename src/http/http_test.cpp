@@ -121,6 +121,31 @@ TEST(RequestParser, FailuresHaveAStatus) {
     EXPECT_EQ(parse(std::string_view("\0\xFF\x80\r\n\r\n", 7)), "400");
 }
 
+// What stands in the way of knowing where a request ends is refused as soon as the header says it.
+TEST(RequestParser, OnlyChunkedIsDecoded) {
+    const auto post = [](std::string_view fields, std::string_view version = "1.1") {
+        return parse("POST /ping HTTP/" + std::string(version) + "\r\nHost: a\r\n" +
+                     std::string(fields) + "\r\n0\r\n\r\n");
+    };
+    EXPECT_EQ(post("Transfer-Encoding: chunked\r\n"), "POST /ping");
+    EXPECT_EQ(post("transfer-encoding: \t Chunked \t\r\n"), "POST /ping");
+    for (const std::string_view value :
+         {"gzip, chunked", "gzip", "identity", "chunked, gzip", "chunked, chunked", "chunked;q=1",
+          "x-chunked", "\"chunked\"", ",chunked", "", "chunked chunked", "chunked\v"}) {
+        const std::string field = "Transfer-Encoding: " + std::string(value) + "\r\n";
+        const bool is_text = value.find('\v') == std::string_view::npos;
+        EXPECT_EQ(post(field), is_text ? "501" : "400") << value;
+        EXPECT_EQ(post("Content-Length: 3\r\n" + field), "400") << value;
+        EXPECT_EQ(post(field + "Content-Length: 3\r\n"), "400") << value;
+        EXPECT_EQ(post(field, "1.0"), "400") << value;
+        EXPECT_EQ(post(field + "Transfer-Encoding: chunked\r\n"), "400") << value;
+        EXPECT_EQ(post("Transfer-Encoding: chunked\r\n" + field), "400") << value;
+    }
+    EXPECT_EQ(post("Transfer-Encoding: chunked\r\n", "1.0"), "400");
+    EXPECT_EQ(post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), "400");
+    EXPECT_EQ(post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), "400");
+}
+
 TEST(RequestParser, ExpectIsReportedOnce) {
     RequestParser parser({});
     parser.append(as_bytes(std::string_view(
@@ -364,6 +389,10 @@ TEST_F(HttpServerTest, BadRequestsAreAnsweredAndClosed) {
     EXPECT_THAT(
         answer_to("GET / HTTP/1.1\r\nHost: a\r\nX: " + std::string(30'000, 'x') + "\r\n\r\n"),
         StartsWith("HTTP/1.1 431 "));
+    const std::string encoded = answer_to(
+        "POST /ping HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n");
+    EXPECT_THAT(encoded, StartsWith("HTTP/1.1 501 Not Implemented\r\n"));
+    EXPECT_THAT(encoded, HasSubstr("connection: close\r\n"));
     const std::string too_large =
         answer_to("POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n" +
                   std::string(20'000, 'b'));

@@ -18,6 +18,9 @@ namespace {
 
 namespace beast = boost::beast;
 
+using Field = beast::http::field;
+using Header = beast::http::header<true>;
+
 constexpr unsigned kHttp11 = 11;
 /// "0", CRLF, CRLF. Beast asserts that it has so much when it looks at the last chunk again.
 constexpr std::size_t kLastChunkBytesMin = 5;
@@ -47,6 +50,19 @@ struct DiscardBody {
         value_type& size_;
     };
 };
+
+/// RFC 9112, 6.1 to 6.3: the status for a body whose end we would not see where the sender, or
+/// somebody between it and us, sees it. 0: none of those.
+unsigned framing_fault(const Header& header) {
+    const std::size_t encodings = header.count(Field::transfer_encoding);
+    if (encodings == 0) {
+        return 0;
+    }
+    if (encodings > 1 || header.count(Field::content_length) != 0 || header.version() < kHttp11) {
+        return 400;
+    }
+    return beast::iequals(header[Field::transfer_encoding], "chunked") ? 0 : 501;
+}
 
 unsigned status_of(const beast::error_code& error) noexcept {
     if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow) {
@@ -114,9 +130,11 @@ ParseState RequestParser::parse() {
         // Before the body: trailers are put among the fields, and must not count as sent before it.
         if (state_ == ParseState::kNeedHeader && beast.is_header_done()) {
             read_header_fields();
-            if (beast.get().version() == kHttp11 &&
-                beast.get().count(beast::http::field::host) != 1) {
+            if (beast.get().version() == kHttp11 && beast.get().count(Field::host) != 1) {
                 return fail(400);
+            }
+            if (const unsigned fault = framing_fault(beast.get()); fault != 0) {
+                return fail(fault);
             }
             state_ = ParseState::kNeedBody;
             beast.eager(true);
@@ -137,10 +155,10 @@ void RequestParser::read_header_fields() {
     const auto copy = [](beast::string_view text) { return std::string(text.data(), text.size()); };
     request_.method = copy(message.method_string());
     request_.target = copy(message.target());
-    request_.origin = copy(message[beast::http::field::origin]);
+    request_.origin = copy(message[Field::origin]);
     request_.keep_alive = message.keep_alive();
-    expects_continue_ = message.version() == kHttp11 &&
-                        beast::iequals(message[beast::http::field::expect], "100-continue");
+    expects_continue_ =
+        message.version() == kHttp11 && beast::iequals(message[Field::expect], "100-continue");
 }
 
 ParseState RequestParser::fail(unsigned status) noexcept {

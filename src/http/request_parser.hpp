@@ -1,6 +1,7 @@
 // RequestParser: bytes in, one HTTP/1 request after another out. Wraps Boost.Beast's parser, which
 // is included in request_parser.cpp alone; no socket, clock or thread here. Bodies are counted and
-// thrown away. Any bytes are fine: what is wrong becomes a status to answer with.
+// thrown away. Any bytes are fine: what is wrong becomes a status to answer with. The only transfer
+// coding is "chunked", and what leaves open where a request ends is refused.
 //
 //   parser.append(bytes);
 //   while ((state = parser.advance()) == ParseState::kComplete) { answer(parser.request());
@@ -52,7 +53,7 @@ class RequestParser {
     void next();
 
     [[nodiscard]] const Request& request() const noexcept { return request_; }
-    /// 400, 413 or 431.
+    /// 400, 413, 431 or 501.
     [[nodiscard]] unsigned failure_status() const noexcept { return failure_status_; }
     /// Has a request begun?
     [[nodiscard]] bool has_begun() const noexcept { return begun_ || !buffer_.empty(); }

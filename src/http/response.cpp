@@ -22,6 +22,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "Content Too Large";
         case 431:
             return "Request Header Fields Too Large";
+        case 501:
+            return "Not Implemented";
         case 503:
             return "Service Unavailable";
         default:

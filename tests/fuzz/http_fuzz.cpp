@@ -43,7 +43,7 @@ Parsed parse_all(ConstBytes bytes, std::size_t step, Router& router) {
         }
         if (parser.advance() == ParseState::kFailed) {
             const unsigned status = parser.failure_status();
-            GALGO_CHECK(status == 400 || status == 413 || status == 431);
+            GALGO_CHECK(status == 400 || status == 413 || status == 431 || status == 501);
             parsed.failure_status = status;
             break;
         }
