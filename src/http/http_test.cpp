@@ -146,6 +146,56 @@ TEST(RequestParser, OnlyChunkedIsDecoded) {
     EXPECT_EQ(post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), "400");
 }
 
+// Where nothing but lines may stand, a line break other than CRLF is not waited out.
+TEST(RequestParser, BareLineBreaksAreRefusedAtOnce) {
+    const std::string head = "POST /a HTTP/1.1\r\nHost: a\r\n";
+    const std::string chunked = head + "Transfer-Encoding: chunked\r\n\r\n";
+    const std::vector<std::string> refused = {
+        "POST /a HTTP/1.1\n",
+        "POST /a\n",
+        head + "X: y\n",
+        head + "X\n",
+        head + "\n",
+        head + "X: y\rZ",
+        chunked + "3\n",
+        chunked + "3\nabc\n0\n\n",
+        chunked + "3;a=b\n",
+        chunked + "3\r\nabc\n",
+        chunked + "3\r\nabc\r\n0\n",
+        chunked + "0\n\n",
+        chunked + "0\r\n\n",
+        chunked + "0\r\nT: v\n",
+        chunked + "0\r\nT: v\r\n\n",
+        chunked + "3\rabc",
+    };
+    for (const std::string& text : refused) {
+        EXPECT_EQ(parse(text), "400") << text;
+        for (std::size_t cut = 1; cut < text.size(); ++cut) {
+            RequestParser parser({});
+            parser.append(as_bytes(std::string_view(text).substr(0, cut)));
+            static_cast<void>(parser.advance());
+            parser.append(as_bytes(std::string_view(text).substr(cut)));
+            EXPECT_EQ(outcome(parser), "400") << text << " cut at " << cut;
+        }
+    }
+}
+
+TEST(RequestParser, ABodyMayHoldAnyLineBreaks) {
+    for (const std::string_view body :
+         {"a\r\n\n\n\n\r\r\n\n\r\n\n\r\n0\r\n\r\n", "1\r\n\n\r\n1\r\n\r\r\n0\r\n\r\n"}) {
+        RequestParser parser({});
+        parser.append(
+            as_bytes("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
+        for (const char& byte : body) {
+            EXPECT_EQ(outcome(parser), "body?");
+            parser.append(as_bytes(std::string_view(&byte, 1)));
+        }
+        EXPECT_EQ(outcome(parser), "POST /a");
+    }
+    EXPECT_EQ(parse("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\r\n"), "body?");
+    EXPECT_EQ(parse("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\r\n\r"), "POST /a");
+}
+
 TEST(RequestParser, ExpectIsReportedOnce) {
     RequestParser parser({});
     parser.append(as_bytes(std::string_view(
@@ -398,6 +448,17 @@ TEST_F(HttpServerTest, BadRequestsAreAnsweredAndClosed) {
                   std::string(20'000, 'b'));
     EXPECT_THAT(too_large, StartsWith("HTTP/1.1 413 "));
     EXPECT_THAT(too_large, HasSubstr("connection: close\r\n"));
+}
+
+TEST_F(HttpServerTest, BareLineBreaksDoNotHoldAConnection) {
+    const SocketHandle socket = connect();
+    ASSERT_TRUE(send(socket,
+                     "POST /ping HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                     "3\nabc\n0\n\n"));
+    const Instant began = node_.loop->now();
+    EXPECT_THAT(receive(socket, 24), StartsWith("HTTP/1.1 400 Bad Request"));
+    EXPECT_LT(node_.loop->now().value(), began.plus(kSecond).value());
+    close(socket);
 }
 
 TEST_F(HttpServerTest, BodyIsReadPastAndContinueIsSaid) {

@@ -10,6 +10,7 @@
 
 #include <exception>
 #include <optional>
+#include <string_view>
 
 #include "base/check.hpp"
 
@@ -51,6 +52,18 @@ struct DiscardBody {
     };
 };
 
+/// Of bytes that hold lines and begin with one: is there a CR or LF that is not of a CRLF? A CR at
+/// the end may still become one.
+bool has_bare_line_break(std::string_view lines) noexcept {
+    for (std::size_t at = lines.find_first_of("\r\n"); at < lines.size();
+         at = lines.find_first_of("\r\n", at + 2)) {
+        if (lines[at] == '\n' || (at + 1 < lines.size() && lines[at + 1] != '\n')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /// RFC 9112, 6.1 to 6.3: the status for a body whose end we would not see where the sender, or
 /// somebody between it and us, sees it. 0: none of those.
 unsigned framing_fault(const Header& header) {
@@ -75,9 +88,25 @@ unsigned status_of(const beast::error_code& error) noexcept {
 
 struct RequestParser::Parser {
     std::optional<beast::http::request_parser<DiscardBody>> beast;
+    std::uint64_t chunk_bytes = 0;  ///< of the chunks that have begun
+
+    struct OnChunk {
+        Parser& parser;
+        void operator()(std::uint64_t bytes, beast::string_view, beast::error_code&) const {
+            parser.chunk_bytes += bytes;
+        }
+    } on_chunk{*this};
+
+    /// Are the next bytes of a header, or in a chunked body of what is not a chunk?
+    [[nodiscard]] bool at_lines() const {
+        return !beast->is_header_done() ||
+               (beast->chunked() && !beast->is_done() && beast->get().body() == chunk_bytes);
+    }
 
     void start(const Limits& limits) {
+        chunk_bytes = 0;
         beast.emplace();
+        beast->on_chunk_header(on_chunk);
         beast->header_limit(limits.header_bytes_max);
         beast->body_limit(limits.body_bytes_max);
     }
@@ -112,8 +141,9 @@ ParseState RequestParser::parse() {
         begun_ = !buffer_.empty();
     }
     while (!buffer_.empty() && !beast.is_done()) {
-        // So much is to come in any case, as the last chunk is taken in one piece.
-        if (state_ == ParseState::kNeedBody && beast.chunked() &&
+        // So much is to come in any case, as the last chunk is taken in one piece. The line of
+        // another one that begins with 0 is longer: no byte of a chunk waits here.
+        if (state_ == ParseState::kNeedBody && parser_->at_lines() && buffer_.front() == '0' &&
             buffer_.size() < kLastChunkBytesMin) {
             break;
         }
@@ -143,6 +173,10 @@ ParseState RequestParser::parse() {
         if (used == 0) {
             break;
         }
+    }
+    // What is left is the beginning of a line that Beast would wait to be ended by CRLF.
+    if (parser_->at_lines() && has_bare_line_break(buffer_)) {
+        return fail(400);
     }
     if (!beast.is_header_done()) {
         return ParseState::kNeedHeader;
