@@ -196,6 +196,23 @@ TEST(RequestParser, ABodyMayHoldAnyLineBreaks) {
     EXPECT_EQ(parse("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\r\n\r"), "POST /a");
 }
 
+// The lines of a chunked body are of no chunk, so the limit of the body does not count them.
+TEST(RequestParser, LinesOfAChunkedBodyAreBounded) {
+    for (const std::string_view begin : {"5;", "1\r\na\r\n5;a=", "0;", "0\r\nT: "}) {
+        RequestParser parser({.header_bytes_max = 1000});
+        parser.append(
+            as_bytes("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
+        parser.append(as_bytes(begin));
+        EXPECT_EQ(outcome(parser), "body?");
+        for (int i = 0; i < 9; ++i) {
+            parser.append(as_bytes(std::string(100, 'x')));
+            EXPECT_EQ(outcome(parser), "body?") << begin;
+        }
+        parser.append(as_bytes(std::string(200, 'x')));
+        EXPECT_EQ(outcome(parser), "431") << begin;
+    }
+}
+
 TEST(RequestParser, ExpectIsReportedOnce) {
     RequestParser parser({});
     parser.append(as_bytes(std::string_view(

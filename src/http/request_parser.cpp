@@ -178,6 +178,10 @@ ParseState RequestParser::parse() {
     if (parser_->at_lines() && has_bare_line_break(buffer_)) {
         return fail(400);
     }
+    // Beast bounds those of a header, and of a chunked body the chunks alone.
+    if (parser_->at_lines() && buffer_.size() > limits_.header_bytes_max) {
+        return fail(431);
+    }
     if (!beast.is_header_done()) {
         return ParseState::kNeedHeader;
     }
