@@ -18,6 +18,10 @@ struct ConnectionOptions {
     /// Before login: bytes of a whole frame, and how long one may take from its first byte on.
     std::uint32_t anonymous_frame_bytes_max = 16 * 1024;
     std::uint64_t anonymous_frame_timeout_ns = 10 * kSecond;
+    /// Before login: bytes that all peers of one shard together may have outside the pool, when it
+    /// has no room. Whose bytes do not fit any more is closed. The logins of the most connections
+    /// fit, a chunk of each does not.
+    std::uint32_t anonymous_heap_bytes_max = 4U << 20U;
     /// How long a peer may take for the header of a frame (after login), and for each
     /// kProgressBytesMin of its body or of a reply.
     std::uint64_t progress_timeout_ns = 30 * kSecond;
@@ -42,11 +46,15 @@ struct ConnectionCounters {
     std::atomic<std::uint64_t> bytes_in{0};
     std::atomic<std::uint64_t> bytes_out{0};
     std::atomic<std::uint64_t> protocol_errors{0};  ///< closed for a frame that cannot be
-    std::atomic<std::uint64_t> timeouts{0};      ///< closed because a frame or a reply was too slow
-    std::atomic<std::uint64_t> memory_waits{0};  ///< frames that waited for a free buffer
+    std::atomic<std::uint64_t> timeouts{0};  ///< a frame or reply was too slow, or had no memory
+    std::atomic<std::uint64_t> memory_waits{0};          ///< frames that waited for a free buffer
+    std::atomic<std::uint64_t> anonymous_heap_bytes{0};  ///< now, see ConnectionOptions
 
     static void add(std::atomic<std::uint64_t>& counter, std::uint64_t count = 1) noexcept {
         counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+    }
+    static void subtract(std::atomic<std::uint64_t>& counter, std::uint64_t count) noexcept {
+        counter.store(counter.load(std::memory_order_relaxed) - count, std::memory_order_relaxed);
     }
 };
 

@@ -496,8 +496,8 @@ TEST(Connection, ChunksOfAShardRunOut) {
     }
 }
 
-TEST(Connection, WaitForMemoryHoldsNoChunk) {
-    NetWorld net(23, {}, 4 * kMiB);
+/// Takes all of the pool that peers may have.
+std::vector<memory::BufRef> take_pool(NetWorld& net) {
     std::vector<memory::BufRef> taken;
     for (const std::size_t size : {std::size_t{kMiB}, std::size_t{64 * kKiB}, std::size_t{4096}}) {
         for (auto buffer = net.pool.acquire(size); buffer.has_value();
@@ -505,6 +505,82 @@ TEST(Connection, WaitForMemoryHoldsNoChunk) {
             taken.push_back(std::move(*buffer));
         }
     }
+    return taken;
+}
+
+// Who has no login holds what the pool gives and a bounded rest: whose bytes exceed it is closed.
+TEST(Connection, AnonymousBytesOutsideThePoolAreBounded) {
+    constexpr std::size_t kPart = 444;  // of a body, behind its header
+    constexpr std::size_t kMost = 10 * kPart;
+    NetWorld net(25, {.anonymous_heap_bytes_max = kMost}, 4 * kMiB);
+    const auto heap_bytes = [&net] { return net.set.counters().anonymous_heap_bytes.load(); };
+    std::vector<memory::BufRef> taken = take_pool(net);
+    net.sink.authenticated = false;
+    const Bytes bytes = frame(1000, 1);
+    std::vector<SocketHandle> sockets;
+    for (int i = 0; i < 30; ++i) {
+        sockets.push_back(net.connect());
+        ASSERT_TRUE(net.send(sockets.back(), ConstBytes(bytes).first(wire::kHeaderSize + kPart)));
+    }
+    net.world.run_for(kSecond);
+    const std::size_t open = net.set.open_count();
+    EXPECT_GE(open, 10u);
+    EXPECT_EQ(open + net.set.counters().timeouts.load(), 30u);
+    EXPECT_GE(net.set.counters().timeouts.load(), 10u);
+    EXPECT_LE(heap_bytes(), kMost);
+    EXPECT_GT(heap_bytes(), kMost - kPart);
+    // Those who have logged in are known, and one chunk each is their bound.
+    net.sink.authenticated = true;
+    const std::uint64_t before = heap_bytes();
+    sockets.push_back(net.connect());
+    ASSERT_TRUE(net.send(sockets.back(), ConstBytes(bytes).first(wire::kHeaderSize + kPart)));
+    net.world.run_for(kSecond);
+    EXPECT_EQ(net.set.open_count(), open + 1);
+    EXPECT_EQ(heap_bytes(), before);
+    taken.clear();
+    std::size_t answered = 0;
+    for (const SocketHandle socket : sockets) {
+        const bool sent = net.send(socket, ConstBytes(bytes).subspan(wire::kHeaderSize + kPart));
+        answered += sent && net.expect_reply(socket, 1000, 1) ? 1U : 0U;
+    }
+    EXPECT_EQ(answered, open + 1);
+    EXPECT_EQ(heap_bytes(), 0u);
+    for (const SocketHandle socket : sockets) {
+        net.client.io->close_socket(socket);
+    }
+}
+
+// What lies behind a frame counts, too.
+TEST(Connection, AnonymousFramesThatAreSentAheadAreBounded) {
+    NetWorld net(26, {.anonymous_heap_bytes_max = wire::kHeaderSize}, 4 * kMiB);
+    const auto heap_bytes = [&net] { return net.set.counters().anonymous_heap_bytes.load(); };
+    const std::vector<memory::BufRef> taken = take_pool(net);
+    net.sink.authenticated = false;
+    net.sink.delay_ns = 100 * kMillisecond;
+    Bytes frames;
+    for (std::uint64_t number = 1; number <= 20; ++number) {
+        append_frame(frames, 0, number);
+    }
+    const SocketHandle modest = net.connect();
+    ASSERT_TRUE(net.send(modest, ConstBytes(frames).first(2 * wire::kHeaderSize)));
+    EXPECT_TRUE(net.expect_reply(modest, 0, 1));
+    EXPECT_TRUE(net.expect_reply(modest, 0, 2));
+    EXPECT_EQ(heap_bytes(), 0u);
+    const SocketHandle greedy = net.connect();
+    ASSERT_TRUE(net.send(greedy, frames));
+    net.world.run_for(5 * kSecond);
+    EXPECT_EQ(net.set.open_count(), 1u);
+    EXPECT_EQ(net.set.counters().timeouts.load(), 1u);
+    EXPECT_LT(net.set.counters().frames_in.load(), 20u);
+    EXPECT_EQ(heap_bytes(), 0u);
+    for (const SocketHandle socket : {modest, greedy}) {
+        net.client.io->close_socket(socket);
+    }
+}
+
+TEST(Connection, WaitForMemoryHoldsNoChunk) {
+    NetWorld net(23, {}, 4 * kMiB);
+    std::vector<memory::BufRef> taken = take_pool(net);
     // More peers than chunks, each with a part of its body behind the header.
     const Bytes bytes = frame(1000, 1);
     std::vector<SocketHandle> sockets;

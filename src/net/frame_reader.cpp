@@ -58,8 +58,7 @@ Task<ReadEnd> FrameReader::read(bool authenticated, SilentPeer& silence, Frame& 
             co_return body_end;
         }
     }
-    put_leftover_aside(authenticated);
-    co_return ReadEnd::kFrame;
+    co_return put_leftover_aside(authenticated) ? ReadEnd::kFrame : ReadEnd::kTimeout;
 }
 
 Task<ReadEnd> FrameReader::read_header(bool authenticated, SilentPeer& silence) {
@@ -140,7 +139,9 @@ Task<ReadEnd> FrameReader::acquire(bool authenticated, std::size_t bytes, BufRef
         if (buffer.error().retry == RetryClass::kNever || loop_.now() >= deadline_) {
             co_return ReadEnd::kTimeout;
         }
-        put_leftover_aside(authenticated);
+        if (!put_leftover_aside(authenticated)) {
+            co_return ReadEnd::kTimeout;
+        }
         const bool slept = co_await sleeper_.sleep_for(pause_ns);
         if (!slept) {
             co_return ReadEnd::kClosed;
@@ -195,10 +196,10 @@ std::size_t FrameReader::take(MutableBytes into) noexcept {
 
 /// A wait may take long, for a handler or for memory: the chunk of a pipelining peer must not take
 /// part in it. The pool's reserve is not for peers, so when the pool has nothing, the heap has to
-/// do.
-void FrameReader::put_leftover_aside(bool authenticated) noexcept {
+/// do. False: not that either, as peers without a login have enough of it.
+bool FrameReader::put_leftover_aside(bool authenticated) noexcept {
     if (chunk_.data == nullptr) {
-        return;
+        return true;
     }
     const std::size_t count = waiting_.size();
     Result<BufRef> buffer = pool_.acquire(count, admission(authenticated));
@@ -209,18 +210,32 @@ void FrameReader::put_leftover_aside(bool authenticated) noexcept {
         leftover_ = std::move(copy);
         waiting_ = leftover_.bytes();
     } else {
+        std::size_t charge = 0;
+        if (!authenticated) {
+            charge = count;
+            const std::uint64_t held =
+                counters_.anonymous_heap_bytes.load(std::memory_order_relaxed);
+            if (held + charge > options_.anonymous_heap_bytes_max) {
+                return false;
+            }
+        }
         auto copy = std::make_unique_for_overwrite<std::byte[]>(count);
         std::memcpy(copy.get(), waiting_.data(), count);
         drop_source();
         leftover_on_heap_ = std::move(copy);
         waiting_ = {leftover_on_heap_.get(), count};
+        anonymous_heap_bytes_ = charge;
+        ConnectionCounters::add(counters_.anonymous_heap_bytes, charge);
     }
+    return true;
 }
 
 void FrameReader::drop_source() noexcept {
     waiting_ = {};
     leftover_.reset();
     leftover_on_heap_.reset();
+    ConnectionCounters::subtract(counters_.anonymous_heap_bytes,
+                                 std::exchange(anonymous_heap_bytes_, 0));
     if (chunk_.data != nullptr) {
         loop_.io().return_chunk(std::exchange(chunk_, {}));
     }

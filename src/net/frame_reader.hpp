@@ -6,8 +6,9 @@
 // bytes of a frame that is not complete move on into the header field or the body's buffer, and
 // what lies behind them, before the reader waits for the body's buffer or the connection for its
 // handler, into memory of its own (the pool's, or when that has none the heap's, at most one chunk
-// a connection). Otherwise as many peers as the shard has chunks could stop its receiving. Between
-// frames nothing is held. Bytes from the peer decide nothing but their own connection's fate.
+// a connection; of peers without a login anonymous_heap_bytes_max a shard, and one more is closed).
+// Otherwise as many peers as the shard has chunks could stop its receiving. Between frames nothing
+// is held. Bytes from the peer decide nothing but their own connection's fate.
 //
 // Limits: ConnectionOptions. No memory: waits (1 ms doubling to 50 ms) as long as the frame's time
 // lasts. One coroutine uses it, on the shard of the connection.
@@ -33,7 +34,7 @@ enum class ReadEnd : std::uint8_t {
     kFrame,     ///< a whole frame is there
     kClosed,    ///< the peer closed, the connection failed, or interrupt() was called
     kProtocol,  ///< a frame that cannot be: size, command or client
-    kTimeout,   ///< a started frame came too slowly, or no memory was free for it in time
+    kTimeout,   ///< a started frame came too slowly, or no memory was free for it (in time)
 };
 
 /// A peer whose next frame has not begun, in a list of such peers.
@@ -64,7 +65,7 @@ class FrameReader {
     coro::Task<ReadEnd> acquire(bool authenticated, std::size_t bytes, memory::BufRef& into);
     coro::Task<ReadEnd> next_chunk(Instant deadline);
     std::size_t take(MutableBytes into) noexcept;
-    void put_leftover_aside(bool authenticated) noexcept;
+    [[nodiscard]] bool put_leftover_aside(bool authenticated) noexcept;
     void drop_source() noexcept;
     void start_clock(bool authenticated) noexcept;
     void renew_clock(bool authenticated) noexcept;
@@ -81,8 +82,9 @@ class FrameReader {
     runtime::ReceivedChunk chunk_;  ///< data is null when none is held
     memory::BufRef leftover_;
     std::unique_ptr<std::byte[]> leftover_on_heap_;
-    Instant deadline_{0};             ///< of the frame that has begun, or of its next step
-    std::size_t progress_bytes_ = 0;  ///< of the body, since the deadline was set
+    std::size_t anonymous_heap_bytes_ = 0;  ///< of those, counted as such
+    Instant deadline_{0};                   ///< of the frame that has begun, or of its next step
+    std::size_t progress_bytes_ = 0;        ///< of the body, since the deadline was set
     std::array<std::byte, wire::kHeaderSize> header_;
 };
 
