@@ -189,6 +189,7 @@ class ShardJournal : public coro::Anchored {
     coro::Task<void> drop_poisoned();
     coro::Task<void> drop_set_aside();
     [[nodiscard]] bool has_entries_of(std::uint32_t slot) noexcept;
+    void tell_making(const Status& made);
     coro::Task<Status> prepare_one();
     coro::Task<Status> make_file(std::uint32_t slot);
     coro::Task<Status> fill_file(std::uint32_t slot, const std::string& path);
@@ -235,6 +236,8 @@ class ShardJournal : public coro::Anchored {
     bool closing_ = false;
     Error make_error_;
     Instant retry_make_at_{0};
+    std::int32_t make_told_errno_ = 0;  // the log's last word is that files fail with it; 0: none
+    Instant next_make_line_at_{0};
     Instant next_full_line_at_{0};
     PressureHook pressure_hook_ = nullptr;
     void* pressure_context_ = nullptr;

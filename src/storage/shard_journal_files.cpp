@@ -13,7 +13,7 @@ using coro::Task;
 namespace {
 
 constexpr std::size_t kFillBytes = 256 * kKiB;
-/// Between two lines that the journal has no place.
+/// Between two lines that the journal has no place, or that its files cannot be made.
 constexpr std::uint64_t kFullLineNs = 60 * kSecond;
 const std::byte kZeros[kFillBytes] = {};
 
@@ -177,6 +177,7 @@ Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
     co_await self.drop_set_aside();
     if (self.find_ready() == kNone) {
         const Status made = co_await self.prepare_one();
+        self.tell_making(made);
         if (made.has_value()) {
             self.make_error_ = {};
             self.retry_make_at_ = Instant{0};
@@ -184,9 +185,6 @@ Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
             ++self.stats_.failure_count;
             self.make_error_ = made.error();
             self.retry_make_at_ = self.io_.now().plus(kSecond);
-            observe::log_error(
-                "storage", "cannot make a journal file",
-                {{"directory", self.options_.directory}, {"errno", made.error().os_errno}});
             if (self.active_ == kNone) {
                 self.fail_pending(made.error());
             }
@@ -195,6 +193,27 @@ Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
     self.maintaining_ = false;
     self.pump();
     self.kick();
+}
+
+/// It is tried once a second: a line for each change, and one a minute while it stays as it is.
+void ShardJournal::tell_making(const Status& made) {
+    if (made.has_value()) {
+        if (make_told_errno_ != 0 && find_ready() != kNone) {
+            make_told_errno_ = 0;
+            observe::log_info("storage", "journal files can be made again",
+                              {{"directory", options_.directory}});
+        }
+        return;
+    }
+    const Instant now = io_.now();
+    const std::int32_t error = made.error().os_errno;
+    if (error == make_told_errno_ && now < next_make_line_at_) {
+        return;
+    }
+    make_told_errno_ = error;
+    next_make_line_at_ = now.plus(kFullLineNs);
+    observe::log_error("storage", "cannot make a journal file",
+                       {{"directory", options_.directory}, {"errno", error}});
 }
 
 Task<void> ShardJournal::drop_poisoned() {

@@ -1,8 +1,11 @@
 // The shard journal on the simulated disk: layout, group write, recycling, errors, replay.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <format>
+#include <fstream>
 
+#include "observe/log.hpp"
 #include "test_rig.hpp"
 
 namespace galgo::storage {
@@ -334,6 +337,52 @@ TEST(ShardJournal, NoRoomForAFileIsATypedErrorAndTriedAgain) {
     rig.node.disk->set_capacity(1ULL << 40);
     rig.world.run_for(2 * kSecond);
     EXPECT_TRUE(rig.append(offset, 60'000).has_value());
+}
+
+// It is tried once a second; the log file must not fill the disk, too.
+TEST(ShardJournal, NoRoomForAFileIsToldOnceAMinute) {
+    std::string directory = (std::filesystem::temp_directory_path() / "galgo-log-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+    ASSERT_EQ(observe::start_log({.to_stdout = false, .directory = directory}), "");
+    observe::stop_log();  // lines of other tests leave no room for ours
+    ASSERT_EQ(observe::start_log({.to_stdout = false, .directory = directory}), "");
+    observe::log_info("test", "the full disk begins");
+    JournalRig rig(9);
+    rig.world.run_for(kSecond);
+    const auto append_until_refused = [&](std::uint64_t offset) {
+        while (rig.append(offset, 60'000).has_value()) {
+            ++offset;
+        }
+        return offset;
+    };
+    rig.node.disk->set_capacity(rig.node.disk->used_bytes());
+    std::uint64_t offset = append_until_refused(0);
+    for (int i = 0; i < 140; ++i) {
+        EXPECT_FALSE(rig.append(offset, 60'000).has_value());
+        rig.world.run_for(kSecond / 2);
+    }
+    rig.node.disk->set_capacity(rig.node.disk->used_bytes() + 130 * kKiB);  // one file more
+    rig.world.run_for(2 * kSecond);
+    EXPECT_TRUE(rig.append(offset, 60'000).has_value());
+    offset = append_until_refused(offset + 1);
+    rig.shut();
+    observe::stop_log();
+    std::ifstream file(directory + "/" + std::string(observe::kLogFileName));
+    std::vector<std::string> told;  // since the beginning: other tests logged before
+    for (std::string line; std::getline(file, line);) {
+        if (line.find("the full disk begins") != std::string::npos) {
+            told.clear();
+        } else if (line.find("journal file") != std::string::npos) {
+            told.push_back(line);
+        }
+    }
+    std::filesystem::remove_all(directory);
+    ASSERT_EQ(told.size(), 4U) << ::testing::PrintToString(
+        told);  // at 0 s, at 60 s, that it is over, and that it begins again
+    EXPECT_NE(told[0].find("cannot make a journal file"), std::string::npos);
+    EXPECT_NE(told[1].find("cannot make a journal file"), std::string::npos);
+    EXPECT_NE(told[2].find("journal files can be made again"), std::string::npos);
+    EXPECT_NE(told[3].find("cannot make a journal file"), std::string::npos);
 }
 
 TEST(JournalReplay, LaterRecordsReplaceEarlierOnes) {
