@@ -164,11 +164,11 @@ Task<Status> Partition::flush() {
 Task<Status> Partition::close() {
     co_await background_.close();
     const Status checkpointed = co_await checkpoint_offsets();
-    const Status closed = co_await log_->close();
-    if (!closed.has_value()) {
-        co_return closed;
+    if (!checkpointed.has_value()) {  // the records of the changes stay, and are read at the start
+        observe::log_warn("partitions", "the journals keep stored offsets that cannot be written",
+                          {{"directory", directory_}, {"error", to_string(checkpointed.error())}});
     }
-    co_return checkpointed;
+    co_return co_await log_->close();
 }
 
 Task<Status> Partition::drop() {

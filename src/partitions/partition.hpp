@@ -122,7 +122,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     bool rest() { return log_->rest(); }
     /// Writes the stored offsets to their files when they changed.
     coro::Task<Status> checkpoint_offsets();
-    /// Flushes, syncs and closes; no request may be running.
+    /// Flushes, syncs and closes; no request may be running. Error: something acknowledged is
+    /// neither in the files nor in the journals.
     coro::Task<Status> close();
     /// The last life of this directory is over: drops all data.
     coro::Task<Status> drop();

@@ -290,7 +290,7 @@ Task<Status> PartitionTable::close_all() {
         co_await await_unused(partition);
         const Status closed = co_await partition->close();
         if (!closed.has_value()) {
-            observe::log_error("partitions", "a partition was not flushed",
+            observe::log_error("partitions", "acknowledged messages of a partition may be lost",
                                {{"partition", text_of(key)}, {"error", to_string(closed.error())}});
             result = closed;
         }

@@ -79,6 +79,7 @@ class PartitionTable : public coro::Anchored {
     void rest();
     /// Checkpoints changed offsets; called about once a second.
     coro::Task<void> checkpoint();
+    /// For a stop. Error: of one of them; the others are closed all the same.
     coro::Task<Status> close_all();
 
     /// Nothing of the open partitions is left in the journals of earlier runs.

@@ -41,9 +41,10 @@ class Node {
          std::vector<int> cpus);
     ~Node();
 
-    /// Starts, serves until SIGINT, SIGTERM or SIGHUP, stops. 0: every partition was flushed and
-    /// closed. 1: the start failed, for a reason that went to stderr and, once that is open, to the
-    /// log; or a partition could not be closed. A signal during the start or another one during the
+    /// Starts, serves until SIGINT, SIGTERM or SIGHUP, stops. 0: everything acknowledged is in the
+    /// files of its partition or, where those take no more, in the journals for the next start. 1:
+    /// the start failed, for a reason that went to stderr and, once that is open, to the log; or
+    /// something acknowledged may be lost. A signal during the start or another one during the
     /// stop ends the process; so does a shard whose ring or CPU is refused.
     int run();
 

@@ -159,7 +159,7 @@ struct MetadataReply {
 
 struct StopReply {
     static constexpr bool kShardPortable = true;
-    bool clean = true;  ///< false: something could not be flushed
+    bool clean = true;  ///< false: something acknowledged may be lost
 };
 
 using ReplyBody = std::variant<AppendReply, PollReply, OffsetReply, MetadataReply, StopReply>;

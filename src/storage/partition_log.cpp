@@ -368,6 +368,7 @@ Task<Status> PartitionLog::release_journal() {
 Task<Status> PartitionLog::close() {
     Status status;
     if (fence_.has_value() && !fence_is_temporary_) {
+        (void)co_await sync_fenced();
         status = std::unexpected(*fence_);
     } else {
         fence_.reset();  // the last try
@@ -381,11 +382,31 @@ Task<Status> PartitionLog::close() {
         (void)co_await write_index(writer_, segments_.back().size_bytes);
         (void)co_await runtime::sync(context_.io, writer_.index_file.handle());
     }
+    if (!status.has_value() && keeps_acknowledged()) {
+        if (!tail_.empty() || !pending_releases_.empty()) {
+            observe::log_warn("storage", "the journals keep what the segments could not take",
+                              {{"directory", directory_}, {"error", to_string(status.error())}});
+        }
+        status = {};
+    }
     writer_ = Writer{};
     context_.files.forget_log(log_number_);
     tail_.clear();
     uncommitted_.clear();
     co_return status;
+}
+
+/// Will the next start find all that was acknowledged? No append and no flush is on its way. When
+/// stable storage was promised, the journals have the records of what is not synced; otherwise they
+/// were given up with the write.
+bool PartitionLog::keeps_acknowledged() const noexcept {
+    for (std::size_t i = 0; i < tail_.size(); ++i) {
+        const TailBatch& batch = tail_[i];
+        if (!batch.failed && batch.journal_sequence == 0 && !batch.in_old_journals) {
+            return false;
+        }
+    }
+    return synced_total_ == written_total_ || options_.persisted;
 }
 
 }  // namespace galgo::storage

@@ -165,8 +165,9 @@ class PartitionLog : public coro::Anchored {
     /// Afterwards no journal record of the batches so far is needed: the tail is in segments, and
     /// stable when the log is persisted. Tries again what has fenced the log for now.
     coro::Task<Status> release_journal();
-    /// flush_and_sync(), then lets go of all files. The log is not used afterwards. May be called
-    /// when fenced.
+    /// flush_and_sync(), as far as a fence lets it, then lets go of all files. The log is not used
+    /// afterwards. Success: all that was acknowledged is in the segments or, for the next start, in
+    /// the journals. Error: a part of it is not, or its sync failed where no journal has it.
     coro::Task<Status> close();
 
     // ---- reading
@@ -240,6 +241,8 @@ class PartitionLog : public coro::Anchored {
         /// is not there.
         bool failed = false;
         bool writing = false;  ///< part of the flush on its way
+        /// Read from the journals of earlier runs, which stay until the recovery is complete.
+        bool in_old_journals = false;
 
         [[nodiscard]] Offset end() const noexcept { return base.plus(count); }
     };
@@ -343,6 +346,8 @@ class PartitionLog : public coro::Anchored {
     void drop_failed_front();
     coro::Task<Status> sync_until(std::uint64_t mark);
     coro::Task<Status> sync_once();
+    coro::Task<Status> sync_fenced();
+    [[nodiscard]] bool keeps_acknowledged() const noexcept;
     coro::Task<Status> sync_files();
     coro::Task<Status> write_index(Writer& writer, std::uint64_t stable_bytes);
     void release_synced();
@@ -468,6 +473,7 @@ class PartitionLog : public coro::Anchored {
     bool background_flush_ = false;
     bool background_sync_ = false;
     bool unfencing_ = false;
+    bool sync_failed_ = false;  ///< what was unsynced then may be gone, whatever a later sync says
     bool closed_ = false;
     std::uint64_t written_total_ = 0;         ///< bytes written to segments since open
     std::uint64_t synced_total_ = 0;          ///< of those, known as stable

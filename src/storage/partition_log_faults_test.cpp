@@ -17,6 +17,90 @@ coro::Task<Status> append_two(Rig& rig) {
     co_return first.has_value() ? second : first;
 }
 
+/// What the stop says; the machine then ends as `kind` does.
+Status stop_and_tell(Rig& rig, CrashKind kind) {
+    const Status stopped = rig.world.run(rig.node, Rig::shut_down(rig));
+    rig.destroy();
+    rig.world.restart(rig.node, kind, UnsyncedFate::kLoseAll);
+    return stopped;
+}
+
+TEST(PartitionLogStop, AFenceOfTheStartIsNoFailureOfTheStop) {
+    Rig rig(40);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    ASSERT_TRUE(stop_and_tell(rig, CrashKind::kProcess).has_value());
+    rig.node.disk->write_file(kTestLogDirectory + "/fenced", {});
+    for (int i = 0; i < 2; ++i) {
+        rig.start();
+        ASSERT_TRUE(rig.log->fenced().has_value());
+        EXPECT_TRUE(stop_and_tell(rig, CrashKind::kProcess).has_value());
+    }
+}
+
+TEST(PartitionLogStop, WhatTheJournalsHoldIsKept) {
+    for (const bool persisted : {false, true}) {
+        Rig rig(41, {.persisted = persisted});
+        rig.start();
+        const CrashKind end = persisted ? CrashKind::kPower : CrashKind::kProcess;
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1000, .error = ENOSPC});
+        for (int i = 0; i < 5; ++i) {
+            ASSERT_TRUE(rig.append_now(2, 100).has_value());
+        }
+        EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
+        EXPECT_TRUE(stop_and_tell(rig, end).has_value());
+        rig.start();  // the disk is still full: now it is the journals of an earlier run
+        EXPECT_FALSE(rig.log->recovery_complete());
+        EXPECT_TRUE(stop_and_tell(rig, end).has_value());
+        rig.node.disk->clear_faults();
+        rig.start();
+        rig.verify(true);
+        EXPECT_TRUE(rig.append_now(1, 100).has_value());
+        rig.stop();
+    }
+}
+
+// The write has failed for good; what was written before it can still be made stable.
+TEST(PartitionLogStop, WhatWasWrittenBeforeAFenceIsSynced) {
+    for (const bool rested : {false, true}) {
+        Rig rig(42);
+        rig.start();
+        ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = EIO});
+        EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
+        ASSERT_EQ(rig.log->fenced()->retry, RetryClass::kNever);
+        for (int i = 0; rested && i < 3; ++i) {  // it lets go of its files
+            rig.log->rest();
+            rig.world.run_for(kSecond);
+        }
+        EXPECT_TRUE(stop_and_tell(rig, CrashKind::kPower).has_value());
+        rig.start();
+        rig.verify(true);
+        rig.stop();
+    }
+}
+
+TEST(PartitionLogStop, AFailedSyncIsAFailureWhereNoJournalHelps) {
+    for (const bool persisted : {false, true}) {
+        for (const bool before : {false, true}) {
+            Rig rig(43, {.persisted = persisted});
+            rig.start();
+            ASSERT_TRUE(rig.append_now(1, 100).has_value());
+            ASSERT_TRUE(rig.world.run(rig.node, rig.log->force_flush()).has_value());
+            rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = ".log", .times = 1});
+            if (before) {
+                EXPECT_FALSE(rig.world.run(rig.node, rig.log->flush_and_sync()).has_value());
+            }
+            EXPECT_EQ(stop_and_tell(rig, CrashKind::kPower).has_value(), persisted);
+            rig.start();
+            rig.verify(persisted);
+            rig.stop();
+        }
+    }
+}
+
 // The kernel reports it once; the sync after it succeeds and has stored nothing.
 TEST(PartitionLogFaults, ASyncThatFailedForRoomIsNotRepeated) {
     Rig rig(1, {.segment_size = 50'000, .persisted = true});

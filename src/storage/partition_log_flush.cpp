@@ -274,6 +274,7 @@ Task<Status> PartitionLog::sync_once() {
             // The kernel may have dropped what it could not write: only the journal and the tail
             // have it now. Those two come from opening the directory, before any sync.
             error.os_errno = EIO;
+            sync_failed_ = true;
         }
         fence(error, "segment sync failed");
         // Never the errno that looks as if it passed: a second sync would only seem to help.
@@ -282,6 +283,23 @@ Task<Status> PartitionLog::sync_once() {
     sync_running_ = false;
     sync_done_.wake_all();
     co_return status;
+}
+
+/// For a stop: a write that failed for good does not take away what was written before it.
+Task<Status> PartitionLog::sync_fenced() {
+    while (sync_running_) {
+        co_await sync_done_.wait();
+    }
+    if (sync_failed_) {
+        co_return std::unexpected(*fence_);
+    }
+    if (synced_total_ == written_total_) {
+        co_return Status{};
+    }
+    if (!writer_.log) {  // a fenced log that rests keeps no files
+        GALGO_CO_TRY(co_await open_writer());
+    }
+    co_return co_await sync_once();
 }
 
 Task<Status> PartitionLog::sync_files() {

@@ -960,6 +960,7 @@ Task<Status> PartitionLog::copy_aside(Offset start, runtime::FileHandle file, st
 // ---- what the journal knows
 // ------------------------------------------------------------------------------
 
+/// `op`: of its record in the journals; 0 when it comes from behind damage in a segment.
 void PartitionLog::place_recovered(BufRef bytes, const wire::BatchHeader& header, OpNumber op) {
     StampedBatch batch{.bytes = std::move(bytes),
                        .base = Offset(header.base_offset),
@@ -968,6 +969,7 @@ void PartitionLog::place_recovered(BufRef bytes, const wire::BatchHeader& header
                        .op = op};
     const Offset end = std::max(end_offset_, end_of(header));  // place_in_tail names its own end
     (void)place_in_tail(batch);
+    tail_[tail_.size() - 1].in_old_journals = op != OpNumber{0};
     end_offset_ = end;
     recovery_complete_ = false;  // until it is in a segment
 }

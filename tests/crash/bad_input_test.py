@@ -822,6 +822,54 @@ def recovery_on_a_full_disk(ctx):
 
 
 @case
+def stops_that_leave_something_unwritten(ctx):
+    """Status 0 as long as the next start finds all that was acknowledged: fenced, or on a full disk."""
+    server = ctx.another_server(ctx.work / "fenced")
+    batch = build_batch([b"x" * 1000] * 10, ORIGIN)
+    server.start()
+    try:
+        with Client(server.address).login() as client:
+            stream = client.create_stream("s")
+            topic = client.create_topic(stream, "t", 1, durability="persisted")
+            for _ in range(5):
+                client.send(stream, topic, 0, batch)
+        server.kill()
+        found = 0
+        for path in (server.path / "state").glob("journal-*.wal"):
+            data = bytearray(path.read_bytes())
+            at = data.find(b"x" * 900)
+            if at >= 0:
+                data[at + 100] ^= 1
+                path.write_bytes(data)
+                found += 1
+        expect(found == 1, f"the first batch is in {found} journals")
+        for _ in range(2):  # the second time the journals are gone and the marker is there
+            server.start()
+            deadline = time.monotonic() + 20
+            while server.http("/healthz")[0] != 503:  # it is told about once a second
+                expect(time.monotonic() < deadline, "20 s after the start: health shows no lost batch")
+                time.sleep(0.2)
+            server.stop()
+    finally:
+        server.end()
+    with server_on_small_disk(ctx, "stop") as (server, mount):
+        batch = build_batch([ctx.rng.randbytes(2000) for _ in range(10)], ORIGIN)
+        server.start()
+        with Client(server.address).login() as client:
+            stream = client.create_stream("s")
+            topic = client.create_topic(stream, "t", 1)
+            fill_disk(mount / "ballast")
+            bases, code = fill(client, stream, topic, batch, 10_000)
+            print(f"   {len(bases)} batches until error {code}")
+        server.stop()
+        (mount / "ballast").unlink()
+        server.start()
+        with Client(server.address).login() as client:
+            read_all(client, stream, topic, bases, batch)
+        server.stop()
+
+
+@case
 def metadata_on_a_full_disk(ctx):
     """Changes are taken while room is kept ahead, refused with 58 when it is used up, taken again later."""
     with server_on_small_disk(ctx, "metadata") as (server, mount):
