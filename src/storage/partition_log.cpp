@@ -373,6 +373,9 @@ Task<Status> PartitionLog::close() {
     } else {
         fence_.reset();  // the last try
         status = co_await flush_and_sync();
+        if (!status.has_value()) {  // what was written before it counts all the same
+            (void)co_await sync_fenced();
+        }
     }
     closed_ = true;
     co_await quiesce();

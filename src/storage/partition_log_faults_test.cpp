@@ -82,6 +82,22 @@ TEST(PartitionLogStop, WhatWasWrittenBeforeAFenceIsSynced) {
     }
 }
 
+// The disk is full for what is still in memory; what was written before is made stable all the
+// same.
+TEST(PartitionLogStop, WhatWasWrittenBeforeAFullDiskIsSynced) {
+    Rig rig(45);
+    rig.start();
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1000, .error = ENOSPC});
+    EXPECT_TRUE(stop_and_tell(rig, CrashKind::kPower).has_value());
+    rig.node.disk->clear_faults();
+    rig.start();
+    EXPECT_EQ(rig.read_now(Offset{0}, 1)->message_count, 1U);
+    rig.stop();
+}
+
 TEST(PartitionLogStop, AFailedSyncIsAFailureWhereNoJournalHelps) {
     for (const bool persisted : {false, true}) {
         for (const bool before : {false, true}) {
