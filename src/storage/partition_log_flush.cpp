@@ -497,7 +497,12 @@ Task<Status> PartitionLog::create_segment(Offset start) {
     if (!segments_.empty() && segments_.back().start >= start) {
         co_return fail_os(EEXIST);  // a damaged one that does not say where it ends
     }
+    GALGO_CO_TRY(co_await cut_leftover());
     GALGO_CO_TRY(co_await make_directory());
+    if (!segments_.empty() && segments_.back().size_bytes == 0 && entries_dirty_) {
+        // Its name says where the one before ends: it may not come later than the next.
+        GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_));
+    }
     const Offset end = flushed_end();
     // Not behind a damaged one that does not say where it ends.
     if (end < start && (segments_.empty() || segments_.back().start < end)) {
