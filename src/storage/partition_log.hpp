@@ -387,6 +387,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> list_segments();
     coro::Task<Status> check_incarnation();
     coro::Task<Status> write_incarnation();
+    coro::Task<Status> replace_file(std::string path, ConstBytes bytes);
     coro::Task<Status> recover_sealed(std::size_t index);
     coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
     coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,

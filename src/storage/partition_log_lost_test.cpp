@@ -160,6 +160,33 @@ TEST(PartitionLogLost, AHoleBeforeAFenceIsToldInLaterRunsToo) {
     rig.stop();
 }
 
+// The first loss stands in the marker alone when the second is found.
+TEST(PartitionLogLost, AMarkerIsReplacedAsAWhole) {
+    Rig rig(109, {.segment_size = 500, .persisted = true});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100).has_value());
+    }
+    rig.crash(CrashKind::kProcess);
+    flip_in_journal(rig, ConstBytes(rig.attempted[6]).subspan(300, 60));
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    ASSERT_TRUE(rig.log->is_lost(Offset{6}));
+    rig.stop();
+    const std::uint64_t start = rig.node.disk->read_file(log_path(2)).has_value() ? 2 : 1;
+    ASSERT_GE(rig.node.disk->unlink(log_path(start)), 0);
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = "/fenced", .times = 1, .error = ENOSPC});
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(rig.node.disk->fault_count(), 1U);
+    rig.crash(CrashKind::kProcess);
+    for (int boot = 0; boot < 2; ++boot) {
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_TRUE(rig.log->is_lost(Offset{6}));
+        EXPECT_TRUE(rig.log->is_lost(Offset(start)));
+        rig.stop();
+    }
+}
+
 // What an earlier release wrote, and what damage leaves of it: the fence stands all the same.
 TEST(PartitionLogLost, AMarkerWithoutRangesFencesAndTellsOfNoLoss) {
     for (const std::size_t size : {0U, 7U, 24U, 100'000U}) {

@@ -265,6 +265,7 @@ Task<void> PartitionLog::tell_lost(Offset start) {
     if (next != segments_.end()) {
         end = next->start;
     } else {
+        last_is_sealed_ = true;  // the one before it was: it ends where it ends
         const std::vector<IndexEntry> entries =
             co_await entries_of_lost(start, Offset(~std::uint64_t{0}));
         end = entries.empty() ? end : entries.back().offset.next();
@@ -274,6 +275,7 @@ Task<void> PartitionLog::tell_lost(Offset start) {
 
 /// For good, and found again at each start while it is there.
 void PartitionLog::note_damage(std::string what) {
+    what += std::format(" (then remove {}{})", directory_, kFencedName);
     has_stable_damage_ = must_fence_ = true;
     observe::log_error("storage", "a partition takes no more messages: its files are damaged",
                        {{"what", what}});
@@ -287,7 +289,7 @@ void PartitionLog::note_damage(std::string what) {
 void PartitionLog::tell_gap(Offset end, Offset next_start) {
     note_damage(std::format(
         "a file is gone in front of {}: the messages before it end at offset {}; restore "
-        "it, or accept the loss by an empty file {}, or purge the partition",
+        "it, or accept the loss by an empty file {} without an index, or purge the partition",
         path_of(next_start, kLogExtension), end.value(), path_of(end, kLogExtension)));
     intact_end_ = std::min(intact_end_, end);
     note_lost(end, next_start);
@@ -298,14 +300,17 @@ void PartitionLog::tell_gap(Offset end, Offset next_start) {
 Task<Status> PartitionLog::pass_over_foreign() {
     std::vector<Segment> named_right;
     named_right.reserve(segments_.size());
-    for (const Segment& segment : segments_) {
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+        const Segment& segment = segments_[i];
         bool is_right = segment.size_bytes == 0;
         if (!is_right) {
             GALGO_CO_TRY_ASSIGN(is_right, co_await begins_as_named(segment));
         }
         if (is_right) {
             named_right.push_back(segment);
-        } else if (segment.start == segments_.back().start) {
+        } else if (i + 1 < segments_.size()) {
+            note_lost(segment.start, segments_[i + 1].start);
+        } else {
             last_is_sealed_ = true;  // the one before it was: it ends where it ends
             note_lost(segment.start, segment.start.next());  // how many more, nothing says
         }
@@ -420,11 +425,18 @@ Task<Status> PartitionLog::write_incarnation() {
     store<std::uint64_t>(bytes, 0, incarnation_.value());
     store<std::uint64_t>(
         bytes, 8, detail::kind_checksum(detail::FileKind::kIncarnation, incarnation_.value()));
-    const std::string path = directory_ + std::string(kIncarnationName);
+    co_return co_await replace_file(directory_ + std::string(kIncarnationName), bytes);
+}
+
+/// Whole and stable, or as before; the directory entry is for the caller to sync.
+Task<Status> PartitionLog::replace_file(std::string path, ConstBytes bytes) {
     const std::string temporary = path + ".tmp";
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
                         co_await runtime::open(context_.io, temporary, runtime::OpenMode::kCreate));
-    Status status = co_await runtime::write_all(context_.io, file, bytes, 0);
+    Status status = co_await runtime::truncate(context_.io, file, 0);
+    if (status.has_value()) {
+        status = co_await runtime::write_all(context_.io, file, bytes, 0);
+    }
     if (status.has_value()) {
         status = co_await runtime::sync(context_.io, file);
     }
@@ -1075,9 +1087,6 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
 Task<Status> PartitionLog::mark_fenced() {
     GALGO_CO_TRY(co_await make_directory());
     const std::string path = directory_ + std::string(kFencedName);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle marker,
-                        co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate));
-    entries_dirty_ = true;
     std::vector<std::byte> bytes(lost_.empty() ? 0
                                                : lost_.size() * kLostRangeBytes + kChecksumBytes);
     for (std::size_t i = 0; i < lost_.size(); ++i) {
@@ -1089,18 +1098,12 @@ Task<Status> PartitionLog::mark_fenced() {
         store<std::uint64_t>(bytes, ranges_bytes,
                              detail::checksum(ConstBytes(bytes).first(ranges_bytes)));
     }
-    Status written;
-    if (!bytes.empty() && bytes != marker_) {
-        written = co_await runtime::truncate(context_.io, marker, 0);
-        if (written.has_value()) {
-            written = co_await runtime::write_all(context_.io, marker, bytes, 0);
-        }
-        if (written.has_value()) {
-            written = co_await runtime::sync(context_.io, marker);
-        }
+    entries_dirty_ = true;
+    if (context_.io.file_facts(path).has_value() && (bytes.empty() || bytes == marker_)) {
+        co_return Status{};
     }
-    const Status closed = co_await runtime::close(context_.io, marker);
-    co_return written.has_value() ? closed : written;
+    // What it lists may stand nowhere else: it is replaced as a whole.
+    co_return co_await replace_file(path, bytes);
 }
 
 /// What could be healed is written and the next offset named first, also when the log then takes no

@@ -130,6 +130,24 @@ TEST(SegmentNames, ASegmentOfAnotherPartitionFences) {
     }
 }
 
+// What they cover is told, also where nothing that is served lies behind it.
+TEST(SegmentNames, SeveralAtTheEndAreToldToReads) {
+    Rig rig(97, kSmallSegments);
+    ASSERT_NO_FATAL_FAILURE(fill(rig));
+    move(rig, path(8, kLogExtension), path(9, kLogExtension));
+    move(rig, path(6, kLogExtension), path(7, kLogExtension));
+    for (const std::uint64_t start : {6U, 8U}) {
+        ASSERT_GE(rig.node.disk->unlink(path(start, kIndexExtension)), 0);
+    }
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_TRUE(rig.log->fenced().has_value());
+    for (std::uint64_t at = 0; at < 10; ++at) {
+        EXPECT_EQ(rig.log->is_lost(Offset{at}), at >= 7) << at;
+    }
+    EXPECT_EQ(served(rig), (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5}));
+    rig.stop();
+}
+
 TEST(SegmentNames, AHoleBetweenSegmentsFences) {
     for (const std::uint64_t start : {0U, 2U, 6U}) {
         SCOPED_TRACE(start);
