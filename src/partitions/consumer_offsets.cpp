@@ -23,8 +23,11 @@ Result<std::optional<StoredOffset>> Partition::stored_offset(ConsumerKey consume
 }
 
 bool Partition::may_store(ConsumerKey consumer) const {
+    const auto damaged = static_cast<std::size_t>(
+        std::ranges::count(damaged_files_, consumer.kind, &ConsumerKey::kind));  // keep their place
     return environment_.consumer_offsets_max == 0 || offsets_.find(consumer).has_value() ||
-           offsets_.count(consumer.kind) < environment_.consumer_offsets_max;
+           std::ranges::contains(damaged_files_, consumer) ||
+           offsets_.count(consumer.kind) + damaged < environment_.consumer_offsets_max;
 }
 
 Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
