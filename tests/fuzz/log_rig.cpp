@@ -172,9 +172,11 @@ Task<Status> LogRig::shut_down() {
     co_return closed;
 }
 
-Result<std::vector<ReadMessage>> LogRig::read(Offset from, std::uint32_t count) {
-    const auto got =
-        world_.run(node_, log_->read(log_->plan_read(from, count, kMiB, log_->committed_end())));
+Result<std::vector<ReadMessage>> LogRig::read(Offset from, std::uint32_t count,
+                                              bool begins_anywhere) {
+    storage::ReadPlan plan = log_->plan_read(from, count, kMiB, log_->committed_end());
+    plan.begins_anywhere = begins_anywhere;
+    const auto got = world_.run(node_, log_->read(std::move(plan)));
     if (!got.has_value()) {
         GALGO_CHECK(is_damage(got.error().code));
         return std::unexpected(got.error());
@@ -198,11 +200,15 @@ std::vector<ReadMessage> LogRig::read_all(std::uint32_t count, bool whole) {
             break;  // a hole of damage as wide as one of its offsets says
         }
         GALGO_CHECK(reads < kReadsMax);
-        const auto got = read(at, count);
+        auto got = read(at, count);
         if (!got.has_value()) {
-            GALGO_CHECK(!whole);
-            at = at.next();
-            continue;
+            if (!whole) {
+                at = at.next();
+                continue;
+            }
+            GALGO_CHECK(log_->is_lost(at));
+            got = read(at, count, true);  // behind what is lost
+            GALGO_CHECK(got.has_value());
         }
         if (got->empty()) {
             break;  // a hole up to the end

@@ -67,11 +67,13 @@ class LogRig {
     [[nodiscard]] storage::PartitionLog& log() noexcept { return *log_; }
     [[nodiscard]] const storage::JournalReplay& replay() const noexcept { return replay_; }
 
-    /// All messages from the first to the end, read `count` at a time. `whole`: no read may fail;
-    /// otherwise the walk goes on behind what cannot be read.
+    /// All messages from the first to the end, read `count` at a time. `whole`: no read may fail
+    /// but at messages that are known as lost; otherwise the walk goes on behind what cannot be
+    /// read.
     [[nodiscard]] std::vector<ReadMessage> read_all(std::uint32_t count, bool whole);
     /// Messages from `from` on, at most `count`; checked one by one.
-    [[nodiscard]] Result<std::vector<ReadMessage>> read(Offset from, std::uint32_t count);
+    [[nodiscard]] Result<std::vector<ReadMessage>> read(Offset from, std::uint32_t count,
+                                                        bool begins_anywhere = false);
     [[nodiscard]] Result<Offset> offset_at_or_after(Timestamp timestamp);
     /// Appends one batch at the end and commits it.
     [[nodiscard]] Status append(std::uint32_t count);
