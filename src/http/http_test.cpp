@@ -66,6 +66,19 @@ TEST(RequestParser, ChunkedBodyByteByByte) {
         EXPECT_EQ(outcome(parser), "POST /a");
     }
 }
+// What the request before counted does not count for this one.
+TEST(RequestParser, ChunkedBodyAfterAnotherBody) {
+    RequestParser parser({});
+    parser.append(as_bytes("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab"));
+    EXPECT_EQ(outcome(parser), "PUT /a");
+    parser.next();
+    parser.append(as_bytes("POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
+    for (const std::string_view piece : {"0\r\n", "\r", "\n"}) {
+        EXPECT_EQ(outcome(parser), "body?");
+        parser.append(as_bytes(piece));
+    }
+    EXPECT_EQ(outcome(parser), "POST /b");
+}
 
 TEST(RequestParser, RequestCutAtEveryByte) {
     const std::string text =

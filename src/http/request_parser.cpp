@@ -34,7 +34,9 @@ struct DiscardBody {
      public:
         template <bool IsRequest, class Fields>
         reader(beast::http::header<IsRequest, Fields>& /*header*/, value_type& size)
-            : size_(size) {}
+            : size_(size) {
+            size_ = 0;  // a message leaves it as the memory was: with the count of the one before
+        }
         void init(const boost::optional<std::uint64_t>& /*length*/, beast::error_code& error) {
             error = {};
         }
