@@ -188,6 +188,8 @@ class PartitionLog : public coro::Anchored {
     /// Known as lost: a read that begins there is told so, unless the message is there all the same
     /// (its file came back). Also behind end_offset(), when only an index tells of the messages.
     [[nodiscard]] bool is_lost(Offset offset) const noexcept;
+    /// Any of [from, end) is.
+    [[nodiscard]] bool lost_within(Offset from, Offset end) const noexcept;
     [[nodiscard]] Offset end_offset() const noexcept { return end_offset_; }
     [[nodiscard]] Offset committed_end() const noexcept { return committed_end_; }
     [[nodiscard]] Timestamp last_timestamp() const noexcept { return last_timestamp_; }
@@ -376,7 +378,6 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Result<std::uint64_t>> entry_before(const ReadPlan::DiskRange& range,
                                                    std::uint64_t position);
     coro::Task<Status> verify_at(const ReadPlan::DiskRange& range, std::uint64_t position);
-    [[nodiscard]] bool lost_within(Offset from, Offset end) const noexcept;
     [[nodiscard]] bool unreadable_line_due(Offset segment, std::uint64_t position) noexcept;
     void tell_unreadable(const char* what, Offset segment, std::uint64_t position);
     void tell_lost_poll(Offset offset);
