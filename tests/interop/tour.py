@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import os
 import sys
 import time
 
@@ -60,8 +61,16 @@ async def tour(address: str) -> None:
     print(f"deleted stream {stream}")
 
 
-if __name__ == "__main__":
+def main() -> int:
     try:
         asyncio.run(asyncio.wait_for(tour(sys.argv[1]), 30))
     except Exception as error:  # a walk for people: one line, no traceback
-        sys.exit(f"tour: stopped: {error or type(error).__name__}")
+        print(f"tour: stopped: {error or type(error).__name__}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # threads of the client (0.9.0) may abort an interpreter that winds up

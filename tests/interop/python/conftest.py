@@ -5,12 +5,26 @@ import datetime
 import inspect
 import itertools
 import os
+import sys
 
 import pytest
 from apache_iggy import AutoLogin, IggyClient, TcpConfig, TcpReconnectionConfig
 
 TEST_SECONDS_MAX = 30
 _names = itertools.count()
+
+
+def pytest_sessionfinish(session, exitstatus):
+    session.config.exit_status = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config):
+    """The last of all: threads of the client (0.9.0) may abort an interpreter that winds up."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if hasattr(config, "exit_status"):
+        os._exit(config.exit_status)
 
 
 @pytest.hookimpl(tryfirst=True)
