@@ -1,61 +1,105 @@
-// The ops of one group that are prepared and not yet committed: a ring of at most 127 entries. A
-// group borrows a pipeline from its shard while it has ops in flight, so that an idle group holds
-// none.
+// The ops of one group behind its commit: prepared here, and not carried out yet. A ring of at most
+// 127 entries, from commit + 1 to the head, each linked to the one before. A group borrows a
+// pipeline from its shard while it has ops in flight, so that an idle group holds none.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
-#include "consensus/effects.hpp"
+#include "consensus/durability.hpp"
+#include "consensus/events.hpp"
+#include "consensus/head.hpp"
+#include "consensus/types.hpp"
 
 namespace galgo::consensus {
-
-inline constexpr std::size_t kPipelineMax = 127;
 
 enum class AppendState : std::uint8_t { kPending, kDurable, kFailed };
 
 struct PipelineEntry {
-    OpNumber op;
+    Identity identity;
     Token token;
     AppendState state = AppendState::kPending;
+    bool abandoned = false;  ///< its request was answered already
 };
 
 class Pipeline {
  public:
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+    /// Of a pipeline that is not empty.
+    [[nodiscard]] OpNumber first_op() const noexcept { return first_op_; }
 
-    void push(const PipelineEntry& entry) noexcept {
+    void push(const Prepare& prepare, Token token) noexcept {
         GALGO_CHECK(size_ < kPipelineMax);
-        entries_[(first_ + size_) % kSlots] = entry;
+        if (size_ == 0) {
+            first_op_ = prepare.op;
+        } else {
+            GALGO_CHECK(prepare.op == first_op_.plus(size_));
+        }
+        entries_[(first_ + size_) % kSlots] = {.identity = prepare.identity, .token = token};
         ++size_;
     }
-    [[nodiscard]] PipelineEntry& front() noexcept {
+    [[nodiscard]] const PipelineEntry& front() const noexcept {
         GALGO_CHECK(size_ > 0);
         return entries_[first_];
+    }
+    [[nodiscard]] const PipelineEntry& back() const noexcept {
+        GALGO_CHECK(size_ > 0);
+        return entries_[(first_ + size_ - 1) % kSlots];
     }
     void pop_front() noexcept {
         GALGO_CHECK(size_ > 0);
         first_ = (first_ + 1) % kSlots;
+        first_op_ = first_op_.next();
         --size_;
     }
     /// The entry of `op`; ops in a pipeline are consecutive, so this is arithmetic.
     [[nodiscard]] PipelineEntry* find(OpNumber op) noexcept {
-        if (size_ == 0 || op < front().op || op.value() - front().op.value() >= size_) {
+        return const_cast<PipelineEntry*>(std::as_const(*this).find(op));
+    }
+    [[nodiscard]] const PipelineEntry* find(OpNumber op) const noexcept {
+        if (size_ == 0 || op < first_op_ || op.value() - first_op_.value() >= size_) {
             return nullptr;
         }
-        return &entries_[(first_ + static_cast<std::size_t>(op.value() - front().op.value())) %
-                         kSlots];
+        const auto index = static_cast<std::size_t>(op.value() - first_op_.value());
+        return &entries_[(first_ + index) % kSlots];
     }
+
+    /// How the append of an entry ended; it was pending, and is the one that was asked for.
+    void record(const AppendDone& done) noexcept {
+        PipelineEntry* entry = find(done.op);
+        GALGO_CHECK(entry != nullptr);
+        GALGO_CHECK(entry->identity == done.identity);
+        GALGO_CHECK(entry->state == AppendState::kPending);
+        entry->state =
+            done.status == AppendStatus::kDurable ? AppendState::kDurable : AppendState::kFailed;
+    }
+    /// The proof one op further, when the entry behind `prefix` was recorded as durable.
+    [[nodiscard]] std::optional<DurableEntry> durable_after(
+        const DurableEntry& prefix) const noexcept {
+        const OpNumber op = prefix.head().op.next();
+        const PipelineEntry* entry = find(op);
+        if (entry == nullptr || entry->state != AppendState::kDurable) {
+            return std::nullopt;
+        }
+        return DurableEntry({.op = op, .identity = entry->identity});
+    }
+
+#ifdef GALGO_PLANTED_BUGS
+    void planted_pop_back() noexcept { --size_; }
+#endif
 
  private:
     static constexpr std::size_t kSlots = 128;
     static_assert(kPipelineMax < kSlots);
     std::array<PipelineEntry, kSlots> entries_;
+    OpNumber first_op_;
     std::size_t first_ = 0;
     std::size_t size_ = 0;
 };

@@ -1,8 +1,10 @@
 // Stored offsets: checks, the journal record of each change, the checkpoint of their files.
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
+#include "crypto/hash.hpp"
 #include "partitions/detail/append.hpp"
 #include "partitions/partition.hpp"
 #include "storage/offsets_file.hpp"
@@ -10,6 +12,21 @@
 namespace galgo::partitions {
 
 using coro::Task;
+
+namespace {
+
+/// Over kind, id, and the offset or its absence.
+consensus::BodyDigest digest_of_change(ConsumerKey consumer, std::optional<Offset> offset) {
+    std::array<std::byte, 16> hashed{};
+    const MutableBytes bytes(hashed);
+    store<std::uint8_t>(bytes, 0, static_cast<std::uint8_t>(consumer.kind));
+    store<std::uint8_t>(bytes, 1, offset.has_value() ? 1 : 0);
+    store<std::uint32_t>(bytes, 4, consumer.id);
+    store<std::uint64_t>(bytes, 8, offset.value_or(Offset{0}).value());
+    return consensus::BodyDigest(crypto::xxh3_64(bytes));
+}
+
+}  // namespace
 
 Result<std::optional<StoredOffset>> Partition::stored_offset(ConsumerKey consumer) const {
     if (offsets_.is_damaged(consumer)) {
@@ -74,7 +91,8 @@ void Partition::forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone)
 Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offset> offset,
                                        bool is_raised) {
     Append change(environment_.storage.ready);
-    GALGO_CO_TRY(driver_.admit(change, environment_.loop.wall_now()));
+    GALGO_CO_TRY(
+        driver_.admit(change, environment_.loop.wall_now(), digest_of_change(consumer, offset)));
     if (is_raised) {
         offsets_.note_op(consumer, *offset, change.op());
     }

@@ -46,7 +46,7 @@ PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
                    .root = options_.data_path,
                    .validate_checksum = options_.validate_checksum,
                    .consumer_offsets_max = options_.consumer_offsets_max,
-                   .pipeline_max = options_.pipeline_max,
+                   .group = {.pipeline_max = options_.pipeline_max},
                    .commit_times = options_.commit_times},
       changed_(loop.ready()),
       scope_(loop.ready()) {

@@ -1,7 +1,10 @@
 #include "shard/metadata_plane.hpp"
 
 #include <algorithm>
+#include <array>
 
+#include "base/bytes.hpp"
+#include "crypto/hash.hpp"
 #include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "wire/prepare.hpp"
@@ -20,6 +23,22 @@ std::vector<std::byte> rejection(ErrorCode code) {
     return {body.begin(), body.end()};
 }
 
+/// Over all that the log entry says besides its place in the log.
+consensus::BodyDigest digest_of(const metadata::PrepareView& prepare,
+                                const metadata::Admitted& admitted) {
+    std::array<std::byte, 64> hashed{};
+    const MutableBytes bytes(hashed);
+    store<u128>(bytes, 0, prepare.client.value());
+    store<std::uint64_t>(bytes, 16, prepare.session.value());
+    store<std::uint64_t>(bytes, 24, prepare.request.value());
+    store<std::uint64_t>(bytes, 32, static_cast<std::uint64_t>(prepare.request_checksum));
+    store<std::uint64_t>(bytes, 40, crypto::xxh3_64(admitted.body));
+    store<std::uint64_t>(bytes, 48, admitted.body.size());
+    store<std::uint32_t>(bytes, 56, prepare.user.value());
+    store<std::uint8_t>(bytes, 60, static_cast<std::uint8_t>(admitted.operation));
+    return consensus::BodyDigest(crypto::xxh3_64(bytes));
+}
+
 }  // namespace
 
 MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::Wal& wal,
@@ -28,9 +47,11 @@ MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::W
       pair_(pair),
       wal_(wal),
       options_(std::move(options)),
-      driver_(pipelines_, {.head = options_.head,
-                           .last_timestamp = options_.last_timestamp,
-                           .pipeline_max = options_.pipeline_max}),
+      group_options_{.pipeline_max = options_.pipeline_max},
+      driver_(pipelines_, group_options_, consensus::kMetadataGroup, Incarnation{0},
+              {.head = {.op = options_.head},
+               .commit = options_.head,
+               .last_timestamp = options_.last_timestamp}),
       work_(loop.ready()),
       scope_(loop.ready()) {}
 
@@ -144,7 +165,9 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
         co_return ErrorCode::kTransientNotCommitted;
     }
     const Instant began = loop_.io().now();
-    if (const Status taken = driver_.admit(in_flight, loop_.wall_now()); !taken.has_value()) {
+    if (const Status taken = driver_.admit(in_flight, loop_.wall_now(),
+                                           digest_of(in_flight.operation.prepare, admitted));
+        !taken.has_value()) {
         co_return taken.error().code;
     }
     metadata::PrepareView& prepare = in_flight.operation.prepare;

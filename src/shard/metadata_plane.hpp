@@ -90,6 +90,7 @@ class MetadataPlane : public coro::Anchored {
     storage::Wal& wal_;
     Options options_;
     consensus::PipelinePool pipelines_;
+    consensus::ReplicaOptions group_options_;
     replication::GroupDriver driver_;
     metadata::ClientTable clients_;
     std::set<ClientId> clients_in_flight_;
