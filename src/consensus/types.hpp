@@ -62,13 +62,14 @@ class Marks;
 /// What all groups of one shard have in common. Outlives them and does not change.
 struct ReplicaOptions {
     ClusterId cluster;
-    ReplicaIndex replica;                  ///< this node
-    std::uint8_t replica_count = 1;        ///< 1..=31, the same on every node
-    std::uint8_t pipeline_max = 32;        ///< 1..=127 ops in flight
-    std::uint8_t resend_per_tick_max = 8;  ///< 1..=16 prepares sent again, all peers together
-    std::uint16_t heartbeat_ticks = 50;    ///< primary: at least one frame a peer in this time
-    std::uint16_t resend_ticks = 25;       ///< first wait for an acknowledgement; doubles 4 times
-    std::uint16_t election_ticks = 500;    ///< backup: silence after which it suspects
+    ReplicaIndex replica;            ///< this node
+    std::uint8_t replica_count = 1;  ///< 1..=31, the same on every node
+    std::uint8_t pipeline_max = 32;  ///< 1..=127 ops in flight
+    /// 1..=255 prepares sent again in a tick, all backups together (16 reads at a time).
+    std::uint8_t resend_per_tick_max = 64;
+    std::uint16_t heartbeat_ticks = 50;  ///< primary: at least one frame a peer in this time
+    std::uint16_t resend_ticks = 25;     ///< first wait for an acknowledgement; doubles 4 times
+    std::uint16_t election_ticks = 500;  ///< backup: silence after which it suspects
     std::uint64_t stamp_ahead_max_us = 10'000'000;  ///< more than one replica: see on_request.cpp
     Marks* marks = nullptr;  ///< counts rare branches; null = not counted. Same thread as the group
 };
