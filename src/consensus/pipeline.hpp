@@ -105,7 +105,7 @@ class Pipeline {
 };
 
 /// Pipelines of one shard, lent to groups that are busy. Keeps what came back for the next
-/// borrower.
+/// borrower, 3 MiB at most: as long as no more groups are busy at once, none of them allocates.
 class PipelinePool {
  public:
     [[nodiscard]] std::unique_ptr<Pipeline> borrow() {
@@ -124,7 +124,8 @@ class PipelinePool {
     }
 
  private:
-    static constexpr std::size_t kKeptMax = 64;
+    static constexpr std::size_t kKeptMax = 1000;
+    static_assert(kKeptMax * sizeof(Pipeline) <= std::size_t{3} << 20U);
     std::vector<std::unique_ptr<Pipeline>> free_;
 };
 
