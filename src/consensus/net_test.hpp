@@ -69,21 +69,21 @@ class TestNet {
 
     void boot(bool finish_superblocks = true) {
         for (std::uint8_t i = 0; i < nodes_.size(); ++i) {
-            Node& node = nodes_[i];
-#ifdef GALGO_PLANTED_BUGS
-            node.replica = std::make_unique<Replica>(pool_, node.options, kTestGroup,
-                                                     kTestIncarnation, mutations);
-#else
-            node.replica =
-                std::make_unique<Replica>(pool_, node.options, kTestGroup, kTestIncarnation);
-#endif
-            step(i, Boot{});
+            boot_node(i);
         }
         if (finish_superblocks) {
             for (std::uint8_t i = 0; i < nodes_.size(); ++i) {
                 end_persist(i, true);
             }
         }
+    }
+    /// The node loses its disk and comes back as if it were new; what is in the air is lost.
+    void wipe(std::size_t index) {
+        flying_.clear();
+        appended_[index].clear();
+        nodes_[index] = Node{.options = nodes_[index].options};
+        boot_node(index);
+        end_persist(index, true);
     }
 
     [[nodiscard]] Node& node(std::size_t index) { return nodes_[index]; }
@@ -248,6 +248,16 @@ class TestNet {
     std::vector<std::string> violations;
 
  private:
+    void boot_node(std::size_t index) {
+        Node& node = nodes_[index];
+#ifdef GALGO_PLANTED_BUGS
+        node.replica =
+            std::make_unique<Replica>(pool_, node.options, kTestGroup, kTestIncarnation, mutations);
+#else
+        node.replica = std::make_unique<Replica>(pool_, node.options, kTestGroup, kTestIncarnation);
+#endif
+        step(index, Boot{});
+    }
     void carry_out(std::size_t index, const Append& append) {
         Node& node = nodes_[index];
         if (appended_[index].contains(append.prepare.op)) {

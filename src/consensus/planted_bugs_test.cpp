@@ -65,5 +65,31 @@ TEST(PlantedBugs, QuorumOneShort) {
     expect_caught(Mutation::kQuorumOneShort, {"committed with fewer copies than a quorum"});
 }
 
+/// A primary that lost its disk begins a second log in the same view. Its backups hold two ops of
+/// the first one; the third op of the second would fit behind them by its number alone.
+std::string violation_after_a_wiped_primary(Mutations mutations) {
+    TestNet net(3, /*seed=*/1, {.pipeline_max = 8});
+    net.mutations = mutations;
+    net.boot();
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_TRUE(net.request());
+        net.drain();
+    }
+    EXPECT_EQ(net.replica(0).commit(), OpNumber{2});
+    EXPECT_EQ(net.replica(1).head(), OpNumber{2});
+    net.wipe(0);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(net.request());
+    }
+    net.drain();
+    return net.violations.empty() ? std::string() : net.violations.front();
+}
+
+TEST(PlantedBugs, SkipParentCheck) {
+    EXPECT_EQ(violation_after_a_wiped_primary(Mutations()), "");
+    EXPECT_EQ(violation_after_a_wiped_primary(Mutations(Mutation::kSkipParentCheck)),
+              "two entries committed under one op");
+}
+
 }  // namespace
 }  // namespace galgo::consensus
