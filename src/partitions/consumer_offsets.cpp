@@ -1,6 +1,7 @@
 // Stored offsets: checks, the journal record of each change, the checkpoint of their files.
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,10 +41,11 @@ Result<std::optional<StoredOffset>> Partition::stored_offset(ConsumerKey consume
 }
 
 bool Partition::may_store(ConsumerKey consumer) const {
-    const auto damaged = static_cast<std::size_t>(
-        std::ranges::count(damaged_files_, consumer.kind, &ConsumerKey::kind));  // keep their place
+    const std::set<ConsumerKey>& unknown = offsets_.damaged();  // they keep their place
+    const auto damaged =
+        static_cast<std::size_t>(std::ranges::count(unknown, consumer.kind, &ConsumerKey::kind));
     return environment_.consumer_offsets_max == 0 || offsets_.find(consumer).has_value() ||
-           std::ranges::contains(damaged_files_, consumer) ||
+           unknown.contains(consumer) ||
            offsets_.count(consumer.kind) + damaged < environment_.consumer_offsets_max;
 }
 

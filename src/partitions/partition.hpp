@@ -65,8 +65,8 @@ struct PartitionEnvironment {
     DirtyOffsets& dirty;
     std::string root;  ///< of the data directory: exists and is stable
     bool validate_checksum = true;
-    std::uint32_t consumer_offsets_max = 0;  ///< of each kind of consumer; 0 = no bound
-    consensus::ReplicaOptions group;         ///< of every partition's consensus group
+    std::uint32_t consumer_offsets_max = 0;      ///< of each kind of consumer; 0 = no bound
+    consensus::ReplicaOptions group;             ///< of every partition's consensus group
     observe::Histogram* commit_times = nullptr;  ///< of batches; null = not recorded
 };
 

@@ -320,6 +320,26 @@ TEST(StoredOffsets, ADamagedFileIsAnErrorUntilTheConsumerDecides) {
     }
 }
 
+// At the bound of distinct consumers: its place is not given away, and counts once when it stores.
+TEST(StoredOffsets, ADamagedFileKeepsItsPlace) {
+    TableRig rig(2);
+    ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
+    ASSERT_TRUE(rig.world.run(rig.node, TableRig::store(rig, 4)).has_value());
+    rig.restart();
+    ASSERT_TRUE(rig.world.run(rig.node, rig.replay.remove_files(*rig.node.io)).has_value());
+    ASSERT_TRUE(
+        rig.node.disk->corrupt("/data/streams/0/topics/0/partitions/0/offsets/consumers/1", 3, 1));
+    rig.restart();
+    const ConsumerKey second{.kind = wire::ConsumerKind::kConsumer, .id = 2};
+    const ConsumerKey third{.kind = wire::ConsumerKind::kConsumer, .id = 3};
+    ASSERT_TRUE(rig.set_now(second, Offset{6}).has_value());
+    EXPECT_EQ(rig.set_now(third, Offset{6}).error().code, ErrorCode::kTooManyConsumerOffsets);
+    ASSERT_TRUE(rig.set_now(TableRig::kConsumer, Offset{2}).has_value());
+    EXPECT_EQ(rig.set_now(third, Offset{6}).error().code, ErrorCode::kTooManyConsumerOffsets);
+    ASSERT_TRUE(rig.set_now(second, std::nullopt).has_value());
+    EXPECT_TRUE(rig.set_now(third, Offset{6}).has_value());  // before any checkpoint
+}
+
 TEST(StoredOffsets, AFullDiskDoesNotKeepAPartitionFromOpening) {
     TableRig rig;
     ASSERT_NO_FATAL_FAILURE(put_messages(rig, 10));
