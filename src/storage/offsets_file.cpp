@@ -10,6 +10,7 @@
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/checksum.hpp"
+#include "storage/detail/replace_file.hpp"
 
 namespace galgo::storage {
 
@@ -18,7 +19,6 @@ using detail::FileKind;
 
 namespace {
 
-constexpr std::string_view kTemporary = ".tmp";
 constexpr std::string_view kCheckpoint = "checkpoint";
 
 std::string directory_of(const std::string& partition_directory, OffsetOwner owner) {
@@ -68,34 +68,6 @@ Task<Result<std::optional<std::uint64_t>>> read_file(runtime::IoBackend& io,
     co_return decode(kind, ConstBytes(bytes, *got));
 }
 
-/// Writes `directory`/`name` anew: a crash leaves the old bytes or the new ones.
-Task<Status> replace_file(runtime::IoBackend& io, std::string directory, std::string name,
-                          std::array<std::byte, kOffsetFileBytes> bytes) {
-    const std::string path = directory + '/' + name;
-    const std::string temporary = path + std::string(kTemporary);
-    Result<runtime::FileHandle> opened =
-        co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
-    if (!opened.has_value() && opened.error().os_errno == ENOENT) {
-        GALGO_CO_TRY(co_await runtime::make_directories(io, directory));
-        opened = co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
-    }
-    GALGO_CO_TRY(opened);
-    Status status = co_await runtime::write_all(io, *opened, bytes, 0);
-    if (status.has_value()) {
-        // Without it a power loss may leave the new name on an empty file: the journal's record
-        // would be gone by then.
-        status = co_await runtime::sync(io, *opened);
-    }
-    (void)co_await runtime::close(io, *opened);
-    if (status.has_value()) {
-        status = co_await runtime::rename(io, temporary, path);
-    }
-    if (!status.has_value()) {
-        (void)co_await runtime::unlink(io, temporary);
-    }
-    co_return status;
-}
-
 Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition_directory,
                             OffsetOwner owner, LoadedOffsets& loaded) {
     const std::string directory = directory_of(partition_directory, owner);
@@ -108,7 +80,7 @@ Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition
     }
     for (const runtime::DirectoryEntry& entry : *entries) {
         const std::string path = directory + '/' + entry.name;
-        if (entry.name.ends_with(kTemporary)) {
+        if (entry.name.ends_with(detail::kTemporary)) {
             (void)co_await runtime::unlink(io, path);
             continue;
         }
@@ -147,8 +119,8 @@ std::string offset_file_path(const std::string& partition_directory, OffsetOwner
 Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                ConsumerOffset offset, bool sync) {
     const std::string directory = directory_of(partition_directory, offset.owner);
-    GALGO_CO_TRY(co_await replace_file(io, directory, std::to_string(offset.id),
-                                       encode_offset_file(offset.owner, offset.offset)));
+    GALGO_CO_TRY(co_await detail::replace_file(io, directory, std::to_string(offset.id),
+                                               encode_offset_file(offset.owner, offset.offset)));
     if (sync) {
         GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
         // The directories may be new.
@@ -161,8 +133,8 @@ Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_dir
 Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partition_directory,
                                      OpNumber op, bool sync) {
     const std::string directory = partition_directory + "/offsets";
-    GALGO_CO_TRY(co_await replace_file(io, directory, std::string(kCheckpoint),
-                                       encode(FileKind::kOffsetMark, op.value())));
+    GALGO_CO_TRY(co_await detail::replace_file(io, directory, std::string(kCheckpoint),
+                                               encode(FileKind::kOffsetMark, op.value())));
     if (sync) {
         GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
         GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory));

@@ -368,14 +368,13 @@ Task<Status> PartitionLog::release_journal() {
 Task<Status> PartitionLog::close() {
     Status status;
     if (fence_.has_value() && !fence_is_temporary_) {
-        (void)co_await sync_fenced();
         status = std::unexpected(*fence_);
     } else {
         fence_.reset();  // the last try
         status = co_await flush_and_sync();
-        if (!status.has_value()) {  // what was written before it counts all the same
-            (void)co_await sync_fenced();
-        }
+    }
+    if (!status.has_value()) {  // what was written before it counts all the same
+        (void)co_await sync_fenced();
     }
     closed_ = true;
     co_await quiesce();

@@ -356,6 +356,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> ensure_writer();
     coro::Task<Status> cut_leftover();
     coro::Task<Status> create_segment(Offset start);
+    coro::Task<Result<FileRef>> open_empty_log(Offset start);
     coro::Task<Status> mark_hole(Offset start);
     coro::Task<void> drop_middle_marker();
     [[nodiscard]] bool writer_fits() const noexcept;
@@ -375,8 +376,9 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> read_range(ReadPlan::DiskRange& range, Collector& collector);
     coro::Task<Status> open_range(ReadPlan::DiskRange& range);
     coro::Task<Result<std::uint64_t>> begin_of(const ReadPlan::DiskRange& range, Offset from);
-    coro::Task<Result<std::uint64_t>> entry_before(const ReadPlan::DiskRange& range,
-                                                   std::uint64_t position);
+    coro::Task<FileRef> open_index(const ReadPlan::DiskRange& range);
+    coro::Task<Result<bool>> step_back(const ReadPlan::DiskRange& range, SegmentCursor& cursor,
+                                       std::uint64_t position, std::uint64_t& distance);
     coro::Task<Status> verify_at(const ReadPlan::DiskRange& range, std::uint64_t position);
     [[nodiscard]] bool unreadable_line_due(Offset segment, std::uint64_t position) noexcept;
     void tell_unreadable(const char* what, Offset segment, std::uint64_t position);
@@ -388,7 +390,6 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> list_segments();
     coro::Task<Status> check_incarnation();
     coro::Task<Status> write_incarnation();
-    coro::Task<Status> replace_file(std::string path, ConstBytes bytes);
     coro::Task<Status> recover_sealed(std::size_t index);
     coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
     coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
@@ -404,7 +405,6 @@ class PartitionLog : public coro::Anchored {
     void note_lost(Offset from, Offset end);
     coro::Task<Status> read_marker(std::string path);
     coro::Task<std::vector<IndexEntry>> read_entries(Offset start, std::uint64_t count_max);
-    coro::Task<std::vector<IndexEntry>> entries_of_lost(Offset start, Offset limit);
     coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, Offset limit,
                                                            runtime::FileHandle log,
                                                            std::uint64_t log_bytes);

@@ -508,16 +508,9 @@ Task<Status> PartitionLog::create_segment(Offset start) {
     if (end < start && (segments_.empty() || segments_.back().start < end)) {
         GALGO_CO_TRY(co_await mark_hole(end));
     }
-    const std::string log_path = path_of(start, kLogExtension);
     const std::string index_path = path_of(start, kIndexExtension);
-    // A file of that name can only be the empty one of an attempt that failed half-way.
-    const Result<runtime::FileFacts> facts = context_.io.file_facts(log_path);
-    if (facts.has_value() && facts->size_bytes != 0) {
-        co_return fail_os(EEXIST);
-    }
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle log,
-                        co_await runtime::open(context_.io, log_path, runtime::OpenMode::kCreate));
-    Writer writer{.start = start, .log = context_.files.adopt(log)};
+    GALGO_CO_TRY_ASSIGN(FileRef log, co_await open_empty_log(start));
+    Writer writer{.start = start, .log = std::move(log)};
     const Result<runtime::FileHandle> index =
         co_await runtime::open(context_.io, index_path, runtime::OpenMode::kCreate);
     if (index.has_value()) {
@@ -531,9 +524,8 @@ Task<Status> PartitionLog::create_segment(Offset start) {
     co_return Status{};
 }
 
-/// An empty segment where offsets begin that no batch has: otherwise a start could not tell them
-/// from a file that is gone. Its name is stable before the next one is made.
-Task<Status> PartitionLog::mark_hole(Offset start) {
+/// A file of that name can only be the empty one of an attempt that failed half-way.
+Task<Result<FileRef>> PartitionLog::open_empty_log(Offset start) {
     const std::string path = path_of(start, kLogExtension);
     const Result<runtime::FileFacts> facts = context_.io.file_facts(path);
     if (facts.has_value() && facts->size_bytes != 0) {
@@ -541,7 +533,13 @@ Task<Status> PartitionLog::mark_hole(Offset start) {
     }
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kCreate));
-    (void)co_await runtime::close(context_.io, file);
+    co_return context_.files.adopt(file);
+}
+
+/// An empty segment where offsets begin that no batch has: otherwise a start could not tell them
+/// from a file that is gone. Its name is stable before the next one is made.
+Task<Status> PartitionLog::mark_hole(Offset start) {
+    GALGO_CO_TRY(co_await open_empty_log(start));
     entries_dirty_ = true;
     GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_));
     segments_.push_back({.start = start, .first = start, .end = start});

@@ -339,43 +339,47 @@ Task<Status> PartitionLog::open_range(ReadPlan::DiskRange& range) {
     co_return Status{};
 }
 
+/// Empty when there is none to look into: the log says the same, only slower.
+Task<FileRef> PartitionLog::open_index(const ReadPlan::DiskRange& range) {
+    if (range.index_entries == 0) {
+        co_return FileRef{};
+    }
+    const std::string path = path_of(range.start, kIndexExtension);
+    Result<FileRef> index = co_await context_.files.open(
+        {.log = log_number_, .start = range.start, .is_index = true}, path);
+    co_return index.has_value() ? std::move(*index) : FileRef{};
+}
+
 /// Where the search for `from` begins: never behind it.
 Task<Result<std::uint64_t>> PartitionLog::begin_of(const ReadPlan::DiskRange& range, Offset from) {
     if (range.position.has_value()) {
         co_return *range.position;
     }
-    if (range.index_entries == 0) {
+    const FileRef index = co_await open_index(range);
+    if (!index) {
         co_return std::uint64_t{0};
     }
-    const std::string path = path_of(range.start, kIndexExtension);
-    Result<FileRef> index = co_await context_.files.open(
-        {.log = log_number_, .start = range.start, .is_index = true}, path);
-    if (!index.has_value()) {
-        co_return std::uint64_t{0};  // the log says the same, only slower
-    }
-    const FileRef file = std::move(*index);
     Result<std::uint64_t> found = co_await find_by_offset(
-        context_.io, file.handle(), range.index_entries, from, range.size_bytes);
+        context_.io, index.handle(), range.index_entries, from, range.size_bytes);
     co_return found;
 }
 
-/// Where to look when the batch at `position`, that an index entry names, is not to be had: the
-/// last entry before it that is on disk; 0 without one.
-Task<Result<std::uint64_t>> PartitionLog::entry_before(const ReadPlan::DiskRange& range,
-                                                       std::uint64_t position) {
-    if (range.index_entries == 0) {
-        co_return std::uint64_t{0};
+/// The batch at `position`, that an index entry names, is not to be had: the cursor goes to the
+/// last entry on disk that is `distance` before it, which doubles, so that damage of many entries
+/// costs few look-ups. False: it is at the begin of the segment, and no entry is left to doubt.
+Task<Result<bool>> PartitionLog::step_back(const ReadPlan::DiskRange& range, SegmentCursor& cursor,
+                                           std::uint64_t position, std::uint64_t& distance) {
+    std::uint64_t earlier = 0;
+    const FileRef index = co_await open_index(range);
+    if (index) {
+        GALGO_CO_TRY_ASSIGN(
+            earlier, co_await find_before_position(context_.io, index.handle(), range.index_entries,
+                                                   position - std::min(position, distance),
+                                                   range.size_bytes));
     }
-    const std::string path = path_of(range.start, kIndexExtension);
-    Result<FileRef> index = co_await context_.files.open(
-        {.log = log_number_, .start = range.start, .is_index = true}, path);
-    if (!index.has_value()) {
-        co_return std::uint64_t{0};
-    }
-    const FileRef file = std::move(*index);
-    Result<std::uint64_t> found = co_await find_before_position(
-        context_.io, file.handle(), range.index_entries, position, range.size_bytes);
-    co_return found;
+    distance = std::max(distance * 2, kIndexStrideBytes);
+    cursor.seek(earlier);
+    co_return earlier != 0;
 }
 
 Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& collector) {
@@ -384,7 +388,7 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
     const FileRef file = range.file;
     // An index has no checksum: what it names has to be a batch that is not behind what is wanted.
     bool in_doubt = begin != 0 && (range.from_index || !range.position.has_value());
-    std::uint64_t step_back = 0;  // doubled: damage of many entries costs few look-ups
+    std::uint64_t distance = 0;  // of the next step back
     bool delivered = false;
     // The batch before, when only its header was looked at. What is wanted is in no batch when it
     // lies between two that follow each other: so both have to be right.
@@ -396,12 +400,8 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
         const Offset wanted = collector.result.next;
         if (std::exchange(in_doubt, false) &&
             (step.kind != StepKind::kBatch || step.header.base_offset > wanted.value())) {
-            GALGO_CO_TRY_ASSIGN(
-                const std::uint64_t before,
-                co_await entry_before(range, step.position - std::min(step.position, step_back)));
-            step_back = std::max(step_back * 2, kIndexStrideBytes);
-            in_doubt = before != 0;
-            cursor.seek(before);
+            GALGO_CO_TRY_ASSIGN(in_doubt,
+                                co_await step_back(range, cursor, step.position, distance));
             continue;
         }
         if (step.kind == StepKind::kDamaged || (step.kind == StepKind::kBatch && delivered &&
@@ -470,20 +470,16 @@ Task<Result<PartitionLog::TimeSearch>> PartitionLog::find_timestamp(std::size_t 
     }
     GALGO_CO_TRY(co_await open_range(range));
     std::uint64_t begin = range.position.value_or(0);
-    if (!range.position.has_value() && range.index_entries != 0) {
-        const std::string path = path_of(range.start, kIndexExtension);
-        Result<FileRef> index_file = co_await context_.files.open(
-            {.log = log_number_, .start = range.start, .is_index = true}, path);
-        if (index_file.has_value()) {
-            const FileRef file = std::move(*index_file);
-            GALGO_CO_TRY_ASSIGN(begin, co_await find_before_timestamp(context_.io, file.handle(),
-                                                                      range.index_entries,
-                                                                      timestamp, range.size_bytes));
+    if (!range.position.has_value()) {
+        if (const FileRef index_file = co_await open_index(range); index_file) {
+            GALGO_CO_TRY_ASSIGN(begin, co_await find_before_timestamp(
+                                           context_.io, index_file.handle(), range.index_entries,
+                                           timestamp, range.size_bytes));
         }
     }
     const FileRef file = range.file;
     bool in_doubt = begin != 0;  // the batch that an entry names is before the time
-    std::uint64_t step_back = 0;
+    std::uint64_t distance = 0;  // of the next step back
     std::optional<std::uint64_t> before;
     SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kNormal, file.handle(),
                          range.size_bytes, begin, kWindowSmall);
@@ -492,12 +488,8 @@ Task<Result<PartitionLog::TimeSearch>> PartitionLog::find_timestamp(std::size_t 
                             co_await cursor.next(Offset(~std::uint64_t{0})));
         if (std::exchange(in_doubt, false) &&
             (step.kind != StepKind::kBatch || step.header.base_timestamp_us >= timestamp.value())) {
-            GALGO_CO_TRY_ASSIGN(
-                const std::uint64_t earlier,
-                co_await entry_before(range, step.position - std::min(step.position, step_back)));
-            step_back = std::max(step_back * 2, kIndexStrideBytes);
-            in_doubt = earlier != 0;
-            cursor.seek(earlier);
+            GALGO_CO_TRY_ASSIGN(in_doubt,
+                                co_await step_back(range, cursor, step.position, distance));
             continue;
         }
         if (step.kind == StepKind::kDamaged) {

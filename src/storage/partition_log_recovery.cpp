@@ -15,6 +15,7 @@
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/checksum.hpp"
+#include "storage/detail/replace_file.hpp"
 #include "storage/partition_log.hpp"
 
 namespace galgo::storage {
@@ -25,9 +26,9 @@ using memory::BufRef;
 
 namespace {
 
-constexpr std::string_view kIncarnationName = "/incarnation";
+constexpr std::string_view kIncarnationName = "incarnation";
 constexpr std::size_t kIncarnationBytes = 16;
-constexpr std::string_view kFencedName = "/fenced";
+constexpr std::string_view kFencedName = "fenced";
 /// In memory and in that file; what is lost beyond them is passed by reads as any hole.
 constexpr std::size_t kLostRangesMax = 256;
 constexpr std::size_t kLostRangeBytes = 16;
@@ -50,7 +51,7 @@ constexpr Offset kNoBytes{~std::uint64_t{0}};  // of SegmentCursor::next: header
 /// Whose files are in the directory; empty when it does not say.
 Task<Result<std::optional<Incarnation>>> read_incarnation(runtime::IoBackend& io,
                                                           const std::string& directory) {
-    const std::string path = directory + std::string(kIncarnationName);
+    const std::string path = std::format("{}/{}", directory, kIncarnationName);
     const Result<runtime::FileHandle> file =
         co_await runtime::open(io, path, runtime::OpenMode::kRead);
     if (!file.has_value() && file.error().os_errno == ENOENT) {
@@ -184,7 +185,7 @@ Task<Status> PartitionLog::list_segments() {
             co_await tell_lost(segment.start);
         }
     }
-    co_return co_await read_marker(directory_ + std::string(kFencedName));
+    co_return co_await read_marker(std::format("{}/{}", directory_, kFencedName));
 }
 
 /// The fence comes when what the journals know is written. The ranges in the file are of earlier
@@ -266,16 +267,17 @@ Task<void> PartitionLog::tell_lost(Offset start) {
         end = next->start;
     } else {
         last_is_sealed_ = true;  // the one before it was: it ends where it ends
-        const std::vector<IndexEntry> entries =
-            co_await entries_of_lost(start, Offset(~std::uint64_t{0}));
-        end = entries.empty() ? end : entries.back().offset.next();
+        const std::vector<IndexEntry> entries = co_await read_entries(start, kEntriesOfLostMax);
+        const bool make_sense =
+            entries_make_sense(entries, start, Offset(~std::uint64_t{0}), ~std::uint64_t{0});
+        end = make_sense && !entries.empty() ? entries.back().offset.next() : end;
     }
     note_lost(start, end);
 }
 
 /// For good, and found again at each start while it is there.
 void PartitionLog::note_damage(std::string what) {
-    what += std::format(" (then remove {}{})", directory_, kFencedName);
+    what += std::format(" (then remove {}/{})", directory_, kFencedName);
     has_stable_damage_ = must_fence_ = true;
     observe::log_error("storage", "a partition takes no more messages: its files are damaged",
                        {{"what", what}});
@@ -425,25 +427,8 @@ Task<Status> PartitionLog::write_incarnation() {
     store<std::uint64_t>(bytes, 0, incarnation_.value());
     store<std::uint64_t>(
         bytes, 8, detail::kind_checksum(detail::FileKind::kIncarnation, incarnation_.value()));
-    co_return co_await replace_file(directory_ + std::string(kIncarnationName), bytes);
-}
-
-/// Whole and stable, or as before; the directory entry is for the caller to sync.
-Task<Status> PartitionLog::replace_file(std::string path, ConstBytes bytes) {
-    const std::string temporary = path + ".tmp";
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                        co_await runtime::open(context_.io, temporary, runtime::OpenMode::kCreate));
-    Status status = co_await runtime::truncate(context_.io, file, 0);
-    if (status.has_value()) {
-        status = co_await runtime::write_all(context_.io, file, bytes, 0);
-    }
-    if (status.has_value()) {
-        status = co_await runtime::sync(context_.io, file);
-    }
-    (void)co_await runtime::close(context_.io, file);
-    GALGO_CO_TRY(status);
-    status = co_await runtime::rename(context_.io, temporary, path);
-    co_return status;
+    co_return co_await detail::replace_file(context_.io, directory_, std::string(kIncarnationName),
+                                            bytes);
 }
 
 /// All entries, or none when they make no sense or a batch that verifies says otherwise. Bounds
@@ -499,15 +484,6 @@ Task<std::vector<IndexEntry>> PartitionLog::read_entries(Offset start, std::uint
     entries.reserve(bytes.size() / kIndexEntryBytes);
     for (std::size_t at = 0; at < bytes.size(); at += kIndexEntryBytes) {
         entries.push_back(decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes)));
-    }
-    co_return entries;
-}
-
-/// The entries of a log that is not there to compare, when they make sense for one of any size.
-Task<std::vector<IndexEntry>> PartitionLog::entries_of_lost(Offset start, Offset limit) {
-    std::vector<IndexEntry> entries = co_await read_entries(start, kEntriesOfLostMax);
-    if (!entries_make_sense(entries, start, limit, ~std::uint64_t{0})) {
-        entries.clear();
     }
     co_return entries;
 }
@@ -1086,7 +1062,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
 /// of the directory.
 Task<Status> PartitionLog::mark_fenced() {
     GALGO_CO_TRY(co_await make_directory());
-    const std::string path = directory_ + std::string(kFencedName);
+    const std::string path = std::format("{}/{}", directory_, kFencedName);
     std::vector<std::byte> bytes(lost_.empty() ? 0
                                                : lost_.size() * kLostRangeBytes + kChecksumBytes);
     for (std::size_t i = 0; i < lost_.size(); ++i) {
@@ -1103,7 +1079,9 @@ Task<Status> PartitionLog::mark_fenced() {
         co_return Status{};
     }
     // What it lists may stand nowhere else: it is replaced as a whole.
-    co_return co_await replace_file(path, bytes);
+    (void)co_await runtime::unlink(context_.io, path + std::string(detail::kTemporary));
+    co_return co_await detail::replace_file(context_.io, directory_, std::string(kFencedName),
+                                            bytes);
 }
 
 /// What could be healed is written and the next offset named first, also when the log then takes no

@@ -1,0 +1,24 @@
+// Small files that are replaced as a whole: a crash leaves the old bytes or the new ones.
+// On the shard of the partition.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "coro/task.hpp"
+#include "runtime/io.hpp"
+
+namespace galgo::storage::detail {
+
+/// What a replacement that was cut short leaves behind `name`.
+inline constexpr std::string_view kTemporary = ".tmp";
+
+/// Writes `directory`/`name` anew; makes the directory when it is absent. The bytes are stable when
+/// it returns, the entry of the directory is for the caller to sync. `bytes`: never shorter than
+/// what an earlier call for that name had, or nothing of a `.tmp` is there.
+coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, std::string name,
+                                ConstBytes bytes);
+
+}  // namespace galgo::storage::detail
