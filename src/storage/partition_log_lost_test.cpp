@@ -17,17 +17,6 @@ namespace {
 using runtime_sim::CrashKind;
 using runtime_sim::DiskOp;
 
-std::string log_path(std::uint64_t start) {
-    return kTestLogDirectory + '/' + segment_file_name(Offset(start), kLogExtension);
-}
-std::vector<std::uint64_t> range(std::uint64_t from, std::uint64_t end) {
-    std::vector<std::uint64_t> all;
-    for (; from < end; ++from) {
-        all.push_back(from);
-    }
-    return all;
-}
-
 /// Ten batches of one message, two in a segment: the segments begin with 0, 2, 4, 6 and 8.
 void fill_segments(Rig& rig) {
     ASSERT_NO_FATAL_FAILURE(rig.start());
@@ -261,22 +250,6 @@ TEST(PartitionLogLost, ADamagedIndexedBatchCostsNoWalkOfTheSegment) {
     }
 }
 
-/// Lines of the log file with one of these messages, behind `begin`.
-std::size_t count_lines(const std::string& directory, std::string_view begin) {
-    std::ifstream file(directory + "/" + std::string(observe::kLogFileName));
-    std::size_t count = 0;
-    for (std::string line; std::getline(file, line);) {
-        if (line.find(begin) != std::string::npos) {
-            count = 0;
-        } else if (line.find("no batch where one should be") != std::string::npos ||
-                   line.find("damaged batch") != std::string::npos ||
-                   line.find("messages that are lost") != std::string::npos) {
-            ++count;
-        }
-    }
-    return count;
-}
-
 TEST(PartitionLogLost, PollsAtDamageDoNotFillTheLog) {
     std::string directory = (std::filesystem::temp_directory_path() / "galgo-log-XXXXXX").string();
     ASSERT_NE(::mkdtemp(directory.data()), nullptr);
@@ -306,7 +279,10 @@ TEST(PartitionLogLost, PollsAtDamageDoNotFillTheLog) {
     poll_often(8);  // and again after a minute
     rig.stop();
     observe::stop_log();
-    const std::size_t told = count_lines(directory, "the polls begin");
+    const std::size_t told =
+        lines_told(directory, "the polls begin",
+                   {"no batch where one should be", "damaged batch", "messages that are lost"})
+            .size();
     std::filesystem::remove_all(directory);
     EXPECT_GE(told, 5U);
     EXPECT_LE(told, 7U);

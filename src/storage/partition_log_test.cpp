@@ -16,20 +16,6 @@ namespace {
 using runtime_sim::CrashKind;
 using runtime_sim::DiskOp;
 
-std::string log_path(std::uint64_t start) {
-    return kTestLogDirectory + '/' + segment_file_name(Offset(start), kLogExtension);
-}
-std::string index_path(std::uint64_t start) {
-    return kTestLogDirectory + '/' + segment_file_name(Offset(start), kIndexExtension);
-}
-std::vector<std::uint64_t> range(std::uint64_t from, std::uint64_t end) {
-    std::vector<std::uint64_t> all;
-    for (; from < end; ++from) {
-        all.push_back(from);
-    }
-    return all;
-}
-
 TEST(PartitionLog, MakesNoFilesBeforeTheFirstFlush) {
     Rig rig(1);
     rig.start();
@@ -440,15 +426,8 @@ TEST(PartitionLog, AFullDiskIsToldOnceAMinute) {
     EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
     rig.stop();
     observe::stop_log();
-    std::ifstream file(directory + "/" + std::string(observe::kLogFileName));
-    std::vector<std::string> told;  // since the beginning: other tests logged before
-    for (std::string line; std::getline(file, line);) {
-        if (line.find("the full disk begins") != std::string::npos) {
-            told.clear();
-        } else if (line.find("partition takes") != std::string::npos) {
-            told.push_back(line);
-        }
-    }
+    const std::vector<std::string> told =
+        lines_told(directory, "the full disk begins", {"partition takes"});
     std::filesystem::remove_all(directory);
     ASSERT_EQ(told.size(), 3U);  // at 0 s, at 60 s, and that it is over
     EXPECT_NE(told[0].find("takes no more appends"), std::string::npos);

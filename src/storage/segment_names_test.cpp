@@ -12,10 +12,6 @@ using runtime_sim::DiskOp;
 
 using Files = std::map<std::string, std::vector<std::byte>>;
 
-std::string path(std::uint64_t start, std::string_view extension) {
-    return kTestLogDirectory + '/' + segment_file_name(Offset{start}, extension);
-}
-
 /// Segments 0, 2, 4, 6 and 8 with two messages each, closed.
 void fill(Rig& rig) {
     ASSERT_NO_FATAL_FAILURE(rig.start());
@@ -97,13 +93,13 @@ TEST(SegmentNames, ARenamedSegmentFences) {
         SCOPED_TRACE(testing::Message() << one.from << " -> " << one.to << one.with_index);
         Rig rig(91, kSmallSegments);
         ASSERT_NO_FATAL_FAILURE(fill(rig));
-        const auto index = *rig.node.disk->read_file(path(one.from, kIndexExtension));
-        move(rig, path(one.from, kLogExtension), path(one.to, kLogExtension));
-        ASSERT_GE(rig.node.disk->unlink(path(one.from, kIndexExtension)), 0);
+        const auto index = *rig.node.disk->read_file(index_path(one.from));
+        move(rig, log_path(one.from), log_path(one.to));
+        ASSERT_GE(rig.node.disk->unlink(index_path(one.from)), 0);
         if (one.with_index) {
-            rig.node.disk->write_file(path(one.to, kIndexExtension), index);
+            rig.node.disk->write_file(index_path(one.to), index);
         }
-        expect_fenced(rig, path(one.to, kLogExtension), one.served);
+        expect_fenced(rig, log_path(one.to), one.served);
     }
 }
 
@@ -112,21 +108,21 @@ TEST(SegmentNames, ASegmentOfAnotherPartitionFences) {
         SCOPED_TRACE(start);
         Rig rig(92, kSmallSegments);
         ASSERT_NO_FATAL_FAILURE(fill(rig));
-        auto bytes = *rig.node.disk->read_file(path(start, kLogExtension));
+        auto bytes = *rig.node.disk->read_file(log_path(start));
         wire::BatchView view = *wire::BatchView::validate(
             ConstBytes(bytes).first(static_cast<std::size_t>(load<std::uint64_t>(bytes, 32))));
         (void)wire::stamp_batch(MutableBytes(bytes).first(view.bytes().size()),
                                 {.partition = model::PartitionId{8},
                                  .base_offset = Offset{start},
                                  .base_timestamp = Timestamp(view.header().base_timestamp_us)});
-        rig.node.disk->write_file(path(start, kLogExtension), bytes);
+        rig.node.disk->write_file(log_path(start), bytes);
         std::vector<std::uint64_t> expected;
         for (std::uint64_t i = 0; i < 10; ++i) {
             if (i != start && i != start + 1) {
                 expected.push_back(i);
             }
         }
-        expect_fenced(rig, path(start, kLogExtension), expected);
+        expect_fenced(rig, log_path(start), expected);
     }
 }
 
@@ -134,10 +130,10 @@ TEST(SegmentNames, ASegmentOfAnotherPartitionFences) {
 TEST(SegmentNames, SeveralAtTheEndAreToldToReads) {
     Rig rig(97, kSmallSegments);
     ASSERT_NO_FATAL_FAILURE(fill(rig));
-    move(rig, path(8, kLogExtension), path(9, kLogExtension));
-    move(rig, path(6, kLogExtension), path(7, kLogExtension));
+    move(rig, log_path(8), log_path(9));
+    move(rig, log_path(6), log_path(7));
     for (const std::uint64_t start : {6U, 8U}) {
-        ASSERT_GE(rig.node.disk->unlink(path(start, kIndexExtension)), 0);
+        ASSERT_GE(rig.node.disk->unlink(index_path(start)), 0);
     }
     ASSERT_NO_FATAL_FAILURE(rig.start());
     EXPECT_TRUE(rig.log->fenced().has_value());
@@ -153,8 +149,8 @@ TEST(SegmentNames, AHoleBetweenSegmentsFences) {
         SCOPED_TRACE(start);
         Rig rig(93, kSmallSegments);
         ASSERT_NO_FATAL_FAILURE(fill(rig));
-        for (const std::string_view extension : {kLogExtension, kIndexExtension}) {
-            ASSERT_GE(rig.node.disk->unlink(path(start, extension)), 0);
+        for (const std::string& name : {log_path(start), index_path(start)}) {
+            ASSERT_GE(rig.node.disk->unlink(name), 0);
         }
         std::vector<std::uint64_t> expected;
         for (std::uint64_t i = 0; i < 10; ++i) {
@@ -162,7 +158,7 @@ TEST(SegmentNames, AHoleBetweenSegmentsFences) {
                 expected.push_back(i);
             }
         }
-        expect_fenced(rig, path(start + 2, kLogExtension), expected);
+        expect_fenced(rig, log_path(start + 2), expected);
     }
 }
 
@@ -170,10 +166,10 @@ TEST(SegmentNames, ASegmentThatReachesIntoTheNextFences) {
     Rig rig(94, kSmallSegments);
     ASSERT_NO_FATAL_FAILURE(fill(rig));
     // An old copy, from before the batch at 4 was given other offsets.
-    rig.node.disk->write_file(path(2, kLogExtension), make_batch(Offset{2}, 3, 100, 1, 1));
+    rig.node.disk->write_file(log_path(2), make_batch(Offset{2}, 3, 100, 1, 1));
     ASSERT_NO_FATAL_FAILURE(rig.start());
     EXPECT_TRUE(rig.log->fenced().has_value());
-    EXPECT_NE(rig.log->fence_text().find(path(2, kLogExtension)), std::string::npos);
+    EXPECT_NE(rig.log->fence_text().find(log_path(2)), std::string::npos);
     rig.stop();
 }
 
@@ -211,11 +207,11 @@ TEST(SegmentNames, AHoleOfFailedBatchesIsNoDamage) {
 TEST(SegmentNames, ARestoredSegmentIsServedAgain) {
     Rig rig(96, kSmallSegments);
     ASSERT_NO_FATAL_FAILURE(fill(rig));
-    move(rig, path(8, kLogExtension), path(9, kLogExtension));
+    move(rig, log_path(8), log_path(9));
     ASSERT_NO_FATAL_FAILURE(rig.start());
     EXPECT_TRUE(rig.log->fenced().has_value());
     rig.stop();
-    move(rig, path(9, kLogExtension), path(8, kLogExtension));
+    move(rig, log_path(9), log_path(8));
     ASSERT_GE(rig.node.disk->unlink(kTestLogDirectory + "/fenced"), 0);
     ASSERT_NO_FATAL_FAILURE(rig.start());
     EXPECT_FALSE(rig.log->fenced().has_value()) << rig.log->fence_text();

@@ -367,15 +367,8 @@ TEST(ShardJournal, NoRoomForAFileIsToldOnceAMinute) {
     offset = append_until_refused(offset + 1);
     rig.shut();
     observe::stop_log();
-    std::ifstream file(directory + "/" + std::string(observe::kLogFileName));
-    std::vector<std::string> told;  // since the beginning: other tests logged before
-    for (std::string line; std::getline(file, line);) {
-        if (line.find("the full disk begins") != std::string::npos) {
-            told.clear();
-        } else if (line.find("journal file") != std::string::npos) {
-            told.push_back(line);
-        }
-    }
+    const std::vector<std::string> told =
+        lines_told(directory, "the full disk begins", {"journal file"});
     std::filesystem::remove_all(directory);
     ASSERT_EQ(told.size(), 4U) << ::testing::PrintToString(
         told);  // at 0 s, at 60 s, that it is over, and that it begins again

@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,10 +18,12 @@
 #include "memory/buffer_pool.hpp"
 #include "model/ids.hpp"
 #include "observe/histogram.hpp"
+#include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
 #include "storage/journal_replay.hpp"
 #include "storage/partition_log.hpp"
+#include "storage/segment_format.hpp"
 #include "storage/shard_journal.hpp"
 #include "storage/storage_context.hpp"
 #include "wire/batch.hpp"
@@ -27,6 +33,39 @@ namespace galgo::storage {
 inline constexpr PartitionKey kTestKey{7};
 inline constexpr model::PartitionId kTestPartition{7};
 inline const std::string kTestLogDirectory = "/data/streams/0/topics/0/partitions/0";
+
+inline std::string log_path(std::uint64_t start) {
+    return kTestLogDirectory + '/' + segment_file_name(Offset(start), kLogExtension);
+}
+inline std::string index_path(std::uint64_t start) {
+    return kTestLogDirectory + '/' + segment_file_name(Offset(start), kIndexExtension);
+}
+inline std::vector<std::uint64_t> range(std::uint64_t from, std::uint64_t end) {
+    std::vector<std::uint64_t> all;
+    for (; from < end; ++from) {
+        all.push_back(from);
+    }
+    return all;
+}
+
+/// Lines of the log file in `directory` that contain one of `texts`, behind the last one that
+/// contains `begin`: other tests of the process log to it as well.
+inline std::vector<std::string> lines_told(const std::string& directory, std::string_view begin,
+                                           std::initializer_list<std::string_view> texts) {
+    std::ifstream file(directory + "/" + std::string(observe::kLogFileName));
+    std::vector<std::string> told;
+    const auto contains = [](std::string_view line, std::string_view text) {
+        return line.find(text) != std::string_view::npos;
+    };
+    for (std::string line; std::getline(file, line);) {
+        if (contains(line, begin)) {
+            told.clear();
+        } else if (std::ranges::any_of(texts, [&](auto text) { return contains(line, text); })) {
+            told.push_back(line);
+        }
+    }
+    return told;
+}
 
 /// A stamped batch of `count` messages with payloads of `payload_bytes`, that differ with `seed`.
 inline std::vector<std::byte> make_batch(Offset base, std::uint32_t count,
