@@ -1,7 +1,6 @@
 // The append path of a partition: admit, stamp, write, commit, confirm.
 #include "partitions/detail/append.hpp"
 
-#include "base/bytes.hpp"
 #include "model/ids.hpp"
 #include "observe/histogram.hpp"
 #include "partitions/partition.hpp"
@@ -11,18 +10,12 @@ namespace galgo::partitions {
 
 using coro::Task;
 
-namespace {
-
-constexpr std::size_t kBatchChecksumAt = 40;  // of a batch header, see wire/batch.hpp
-
-}  // namespace
-
 Task<Result<Offset>> Partition::append(AppendRequest request) {
     const Instant began = environment_.loop.io().now();
     Append append(environment_.storage.ready);
-    // As the producer sealed it: the stamps follow from op and timestamp, so they add nothing.
-    const consensus::BodyDigest digest(
-        load<std::uint64_t>(request.batch.bytes(), kBatchChecksumAt));
+    // As the producer sealed it. The stamped batch does not have that sum any more, so nobody can
+    // compute it again: enough for a group of one, where nobody has to.
+    const consensus::BodyDigest digest(wire::sealed_checksum(request.batch.bytes()));
     GALGO_CO_TRY(driver_.admit(append, environment_.loop.wall_now(), digest));
     const Offset base = next_offset_;
     append.end = base.plus(request.message_count);

@@ -104,6 +104,10 @@ class ChecksumFeed {
 
 }  // namespace
 
+std::uint64_t sealed_checksum(ConstBytes batch) noexcept {
+    return load<std::uint64_t>(batch, kBatchChecksumAt);
+}
+
 Result<BatchHeader> decode_batch_header(ConstBytes bytes) noexcept {
     if (bytes.size() < kBatchHeaderSize) {
         return fail(ErrorCode::kInvalidCommand);

@@ -57,6 +57,8 @@ struct BatchHeader {
 /// checks what the header says alone: message_count > 0 and batch_length with room for that many
 /// frames (kInvalidCommand), reserved bytes zero (kInvalidReservedField).
 [[nodiscard]] Result<BatchHeader> decode_batch_header(ConstBytes bytes) noexcept;
+/// The checksum that a batch carries; `batch` begins with a whole header.
+[[nodiscard]] std::uint64_t sealed_checksum(ConstBytes batch) noexcept;
 
 /// Writes all 256 bytes of `to`.
 void encode_batch_header(MutableBytes to, const BatchHeader& header) noexcept;
