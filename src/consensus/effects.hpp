@@ -124,8 +124,8 @@ using Effect =
 static_assert(std::is_trivially_copyable_v<Effect> && std::is_trivially_destructible_v<Effect>);
 
 /// Effects of one step, in the order in which they must be carried out. Holds at most one Commit or
-/// Abandon for each op in flight, the reads of a tick, and a few more. Lives on a stack; slots are
-/// not touched before they are used.
+/// Abandon for each op in flight, as many reads as a step asks for, and a few more. Lives on a
+/// stack; slots are not touched before they are used.
 class EffectList {
  public:
     static constexpr std::size_t kCapacity = kPipelineMax + kReadsMax + 9;

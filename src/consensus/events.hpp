@@ -46,7 +46,7 @@ struct Tick {
 };
 
 /// A client asks for one operation. The caller keeps the body under `token` until the effect
-/// kAppend names its op, then under that.
+/// Append names its op, then under that.
 struct ClientRequest {
     Token token;
     Timestamp wall;  ///< now

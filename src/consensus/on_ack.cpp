@@ -5,9 +5,10 @@
 // arrives, and a backup counts once, whatever comes twice.
 //
 // Sending again: from the log, oldest first, at most kResendWindow ops beyond what the backup has;
-// the next ones go when it acknowledges. It begins when a backup reports a gap, or is silent for
-// resend_ticks (doubled at each further attempt, up to 16 times); a backup that stays silent is
-// tried with one op. All backups of a group together cost at most resend_per_tick_max reads a tick.
+// the next ones go when it acknowledges. It begins when a backup reports a gap, or what it has did
+// not grow for resend_ticks (doubled at each further attempt, up to 16 times); a backup that stays
+// silent is tried with one op. All backups of a group together cost at most resend_per_tick_max
+// reads a tick.
 #include <algorithm>
 
 #include "consensus/detail/cluster.hpp"
@@ -123,7 +124,7 @@ void Replica::step(const ReadDone& done, EffectList& effects) {
             continue;
         }
         if (!good) {
-            // Tried again when the backup's time is up.
+            // Tried again with the next tick.
             peer.sent = std::min(peer.sent, std::max(peer.have, OpNumber(done.op.value() - 1)));
         } else if (peer.have >= done.op) {
             to.remove(index);

@@ -25,7 +25,7 @@
 //   commit <= head;  head - commit = ops in the pipeline <= 127;  commit <= commit_max;
 //   log_view <= view;  no frame of a view that is not durable;  commit <= durable prefix <= head;
 //   stamps do not decrease from op to op (rise, with more than one replica).
-// Size: 112 bytes in a group of one, no timer. With more, about 300 bytes and 40 a replica; wants a
+// Size: 112 bytes in a group of one, no timer. With more, about 375 bytes and 32 a replica; wants a
 // Tick each tick.
 #pragma once
 

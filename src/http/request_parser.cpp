@@ -33,8 +33,7 @@ struct DiscardBody {
     class reader {
      public:
         template <bool IsRequest, class Fields>
-        reader(beast::http::header<IsRequest, Fields>& /*header*/, value_type& size)
-            : size_(size) {
+        reader(beast::http::header<IsRequest, Fields>& /*header*/, value_type& size) : size_(size) {
             size_ = 0;  // a message leaves it as the memory was: with the count of the one before
         }
         void init(const boost::optional<std::uint64_t>& /*length*/, beast::error_code& error) {
@@ -176,13 +175,15 @@ ParseState RequestParser::parse() {
             break;
         }
     }
-    // What is left is the beginning of a line that Beast would wait to be ended by CRLF.
-    if (parser_->at_lines() && has_bare_line_break(buffer_)) {
-        return fail(400);
-    }
-    // Beast bounds those of a header, and of a chunked body the chunks alone.
-    if (parser_->at_lines() && buffer_.size() > limits_.header_bytes_max) {
-        return fail(431);
+    // What is left is the beginning of a line that Beast would wait to be ended by CRLF, and it
+    // bounds those of a header, and of a chunked body the chunks alone.
+    if (parser_->at_lines()) {
+        if (has_bare_line_break(buffer_)) {
+            return fail(400);
+        }
+        if (buffer_.size() > limits_.header_bytes_max) {
+            return fail(431);
+        }
     }
     if (!beast.is_header_done()) {
         return ParseState::kNeedHeader;

@@ -315,11 +315,11 @@ bool Node::replay() {
         if (life.second.value() > replayed_op_.value()) {
             return refuse(std::format(
                 "{0}/metadata/journal.wal ends at op {1}, but the journals know a partition that "
-                "op "
-                "{2} made or purged: acknowledged changes are lost. Restore the file (bytes that "
-                "were cut from it are beside it as .torn-N), or move the files in {0}/state away "
-                "to "
-                "give up what they hold",
+                "op {2} "
+                "made or purged: acknowledged changes are lost. Restore the file (bytes that were "
+                "cut "
+                "from it are beside it as .torn-N), or move the files in {0}/state away to give up "
+                "what they hold",
                 data_path_, replayed_op_.value(), life.second.value()));
         }
         const metadata::Partition* row = state.find_partition(life.first);
