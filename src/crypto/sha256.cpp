@@ -1,0 +1,18 @@
+#include "crypto/sha256.hpp"
+
+#include <nettle/sha2.h>
+
+namespace galgo::crypto {
+
+static_assert(kSha256Size == SHA256_DIGEST_SIZE);
+
+Sha256Digest sha256(ConstBytes bytes) noexcept {
+    sha256_ctx context;
+    sha256_init(&context);
+    sha256_update(&context, bytes.size(), reinterpret_cast<const std::uint8_t*>(bytes.data()));
+    Sha256Digest digest;
+    sha256_digest(&context, digest.size(), reinterpret_cast<std::uint8_t*>(digest.data()));
+    return digest;
+}
+
+}  // namespace galgo::crypto
