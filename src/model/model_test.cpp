@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <random>
+#include <vector>
 
 #include "model/ids.hpp"
 #include "model/permissions.hpp"
@@ -133,6 +135,160 @@ TEST(PermissionsTest, StreamAndTopicBitsStayLocal) {
     EXPECT_TRUE(allows(permissions, Rule::kTopicSend, StreamId(4), TopicId(7)));
     EXPECT_FALSE(allows(permissions, Rule::kTopicSend, StreamId(4), TopicId(8)));
     EXPECT_FALSE(allows(permissions, Rule::kTopicRead, StreamId(4), TopicId(7)));
+}
+
+// The table of the protocol, read literally: one list of bits for each level of each rule.
+using G = GlobalPermissions;
+using S = StreamPermissions;
+using T = TopicPermissions;
+struct RuleRow {
+    Rule rule;
+    std::vector<bool G::*> global;
+    std::vector<bool S::*> stream;
+    std::vector<bool T::*> topic;
+};
+
+std::vector<RuleRow> rule_table() {
+    const std::vector<bool G::*> read_topics = {&G::read_streams, &G::manage_streams,
+                                                &G::manage_topics, &G::read_topics};
+    const std::vector<bool S::*> stream_read_topics = {&S::manage_stream, &S::read_stream,
+                                                       &S::manage_topics, &S::read_topics};
+    return {
+        {Rule::kServerRead, {&G::manage_servers, &G::read_servers}, {}, {}},
+        {Rule::kUsersRead, {&G::manage_users, &G::read_users}, {}, {}},
+        {Rule::kUsersManage, {&G::manage_users}, {}, {}},
+        {Rule::kStreamsRead, {&G::manage_streams, &G::read_streams}, {}, {}},
+        {Rule::kStreamRead,
+         {&G::manage_streams, &G::read_streams},
+         {&S::manage_stream, &S::read_stream},
+         {}},
+        {Rule::kStreamsManage, {&G::manage_streams}, {}, {}},
+        {Rule::kStreamManage, {&G::manage_streams}, {&S::manage_stream}, {}},
+        {Rule::kTopicsRead, read_topics, stream_read_topics, {}},
+        {Rule::kTopicRead, read_topics, stream_read_topics, {&T::manage_topic, &T::read_topic}},
+        {Rule::kTopicsManage,
+         {&G::manage_streams, &G::manage_topics},
+         {&S::manage_stream, &S::manage_topics},
+         {}},
+        {Rule::kTopicManage,
+         {&G::manage_streams, &G::manage_topics},
+         {&S::manage_stream, &S::manage_topics},
+         {&T::manage_topic}},
+        {Rule::kTopicPoll,
+         {&G::poll_messages, &G::read_topics, &G::manage_topics, &G::read_streams,
+          &G::manage_streams},
+         {&S::poll_messages, &S::manage_stream, &S::read_stream, &S::manage_topics,
+          &S::read_topics},
+         {&T::manage_topic, &T::read_topic, &T::poll_messages}},
+        {Rule::kTopicSend,
+         {&G::send_messages, &G::manage_streams, &G::manage_topics},
+         {&S::send_messages, &S::manage_stream, &S::manage_topics},
+         {&T::manage_topic, &T::send_messages}},
+    };
+}
+
+template <class Bits>
+bool any_of(const std::vector<bool Bits::*>& named, const Bits& bits) {
+    for (const auto bit : named) {
+        if (bits.*bit) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool allows_by_table(const RuleRow& row, const Permissions& permissions, StreamId stream,
+                     TopicId topic) {
+    if (any_of(row.global, permissions.global)) {
+        return true;
+    }
+    for (const auto& [stream_id, on_stream] : permissions.streams) {
+        if (stream_id != stream) {
+            continue;
+        }
+        if (any_of(row.stream, on_stream)) {
+            return true;
+        }
+        for (const auto& [topic_id, on_topic] : on_stream.topics) {
+            if (topic_id == topic && any_of(row.topic, on_topic)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+constexpr bool G::* kGlobalBits[] = {
+    &G::manage_servers, &G::read_servers,  &G::manage_users, &G::read_users,    &G::manage_streams,
+    &G::read_streams,   &G::manage_topics, &G::read_topics,  &G::poll_messages, &G::send_messages};
+constexpr bool S::* kStreamBits[] = {&S::manage_stream, &S::read_stream,   &S::manage_topics,
+                                     &S::read_topics,   &S::poll_messages, &S::send_messages};
+constexpr bool T::* kTopicBits[] = {&T::manage_topic, &T::read_topic, &T::poll_messages,
+                                    &T::send_messages};
+
+TEST(PermissionsTest, EachBitAloneAllowsWhatTheTableSays) {
+    const auto table = rule_table();
+    ASSERT_EQ(table.size(), static_cast<std::size_t>(Rule::kTopicSend) + 1);
+    for (const RuleRow& row : table) {
+        const auto expect_same = [&](const Permissions& permissions) {
+            for (const std::uint32_t stream : {1U, 2U}) {
+                for (const std::uint32_t topic : {1U, 2U}) {
+                    EXPECT_EQ(allows(permissions, row.rule, StreamId(stream), TopicId(topic)),
+                              allows_by_table(row, permissions, StreamId(stream), TopicId(topic)))
+                        << static_cast<int>(row.rule);
+                }
+            }
+        };
+        for (const auto bit : kGlobalBits) {
+            Permissions permissions;
+            permissions.global.*bit = true;
+            expect_same(permissions);
+        }
+        for (const auto bit : kStreamBits) {
+            Permissions permissions;
+            permissions.streams[StreamId(1)].*bit = true;
+            expect_same(permissions);
+        }
+        for (const auto bit : kTopicBits) {
+            Permissions permissions;
+            permissions.streams[StreamId(1)].topics[TopicId(1)].*bit = true;
+            expect_same(permissions);
+        }
+    }
+}
+
+TEST(PermissionsTest, RandomPermissionsAgreeWithTheTable) {
+    const auto table = rule_table();
+    for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+        std::mt19937 random(seed);
+        const auto one_in = [&](unsigned n) { return random() % n == 0; };
+        Permissions permissions;
+        for (const auto bit : kGlobalBits) {
+            permissions.global.*bit = one_in(20);
+        }
+        for (std::uint32_t stream = 0; stream < 3; ++stream) {
+            if (one_in(3)) {
+                continue;
+            }
+            for (const auto bit : kStreamBits) {
+                permissions.streams[StreamId(stream)].*bit = one_in(10);
+            }
+            for (std::uint32_t topic = 0; topic < 3; ++topic) {
+                for (const auto bit : kTopicBits) {
+                    permissions.streams[StreamId(stream)].topics[TopicId(topic)].*bit = one_in(5);
+                }
+            }
+        }
+        for (const RuleRow& row : table) {
+            for (std::uint32_t stream = 0; stream < 4; ++stream) {
+                for (std::uint32_t topic = 0; topic < 4; ++topic) {
+                    ASSERT_EQ(allows(permissions, row.rule, StreamId(stream), TopicId(topic)),
+                              allows_by_table(row, permissions, StreamId(stream), TopicId(topic)))
+                        << "seed " << seed << " rule " << static_cast<int>(row.rule);
+                }
+            }
+        }
+    }
 }
 
 }  // namespace
