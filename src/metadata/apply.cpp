@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "metadata/client_table.hpp"
 #include "metadata/detail/applier.hpp"
+#include "metadata/detail/log_bodies.hpp"
 #include "wire/header.hpp"
 #include "wire/primitives.hpp"
 #include "wire/replies.hpp"
@@ -33,6 +34,21 @@ ApplyOutcome apply(State& state, PartitionStatsRegistry& registry, const Prepare
     return Applier(state, registry, prepare).run();
 }
 
+std::vector<std::byte> reply_body(LogOperation operation, const ApplyOutcome& outcome) {
+    if (operation == LogOperation::kLogout) {
+        return {};
+    }
+    if (outcome.result != ErrorCode::kOk) {
+        const auto rejection = wire::rejection_body(outcome.result);
+        return {rejection.begin(), rejection.end()};
+    }
+    std::vector<std::byte> body;
+    body.reserve(wire::kResultOk.size() + outcome.payload.size());
+    body.insert(body.end(), wire::kResultOk.begin(), wire::kResultOk.end());
+    body.insert(body.end(), outcome.payload.begin(), outcome.payload.end());
+    return body;
+}
+
 void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOutcome& outcome,
                    ConstBytes reply) {
     for (const Change& change : outcome.changes) {
@@ -42,7 +58,13 @@ void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOu
             table.start_session(change.client, change.session, change.user);
         }
     }
-    if (is_client_operation(prepare.operation)) {
+    if (prepare.operation == LogOperation::kCreatePersonalAccessToken &&
+        outcome.result == ErrorCode::kOk) {
+        // wire: nobody can show the token a second time, so a repetition finds that it exists.
+        const auto exists = wire::rejection_body(ErrorCode::kPersonalAccessTokenAlreadyExists);
+        table.record(prepare.client, prepare.session, prepare.request, prepare.request_checksum,
+                     exists);
+    } else if (is_client_operation(prepare.operation)) {
         table.record(prepare.client, prepare.session, prepare.request, prepare.request_checksum,
                      reply);
     }
@@ -108,8 +130,24 @@ Result<Applier::Payload> Applier::execute() {
             return join_group();
         case LogOperation::kLeaveConsumerGroup:
             return leave_group();
+        case LogOperation::kCreateUser:
+            return create_user();
+        case LogOperation::kUpdateUser:
+            return update_user();
+        case LogOperation::kDeleteUser:
+            return delete_user();
+        case LogOperation::kChangePassword:
+            return change_password();
+        case LogOperation::kUpdatePermissions:
+            return update_permissions();
+        case LogOperation::kCreatePersonalAccessToken:
+            return create_token();
+        case LogOperation::kDeletePersonalAccessToken:
+            return delete_token();
         case LogOperation::kCreateRoot:
             return create_root();
+        case LogOperation::kExpireTokens:
+            return expire_tokens();
         case LogOperation::kResetSessions:
             return reset_sessions();
     }
@@ -117,14 +155,25 @@ Result<Applier::Payload> Applier::execute() {
 }
 
 Result<Applier::Payload> Applier::register_client() {
-    wire::FieldReader body(prepare_.body);
-    const auto user_id = body.id<model::UserId>();
-    GALGO_TRY(body.finish(true));
+    GALGO_TRY_ASSIGN(const auto body, detail::decode_register(prepare_.body));
+    const model::UserId user_id = body.user;
     const User* user = state_.users_.find(user_id);
-    if (user == nullptr || user->status != wire::UserStatus::kActive) {
-        return fail(ErrorCode::kInvalidCredentials);  // gone since the password was checked
+    if (user == nullptr || user->status != wire::UserStatus::kActive ||
+        body.user_created.value_or(user->created_op) != user->created_op) {
+        // Gone since the credentials were checked.
+        return fail(body.token.has_value() ? ErrorCode::kInvalidPersonalAccessToken
+                                           : ErrorCode::kInvalidCredentials);
     }
-    if (state_.sessions_.find(prepare_.client) != nullptr) {
+    if (body.token.has_value()) {
+        const std::optional<TokenRow> row = state_.find_token(*body.token);
+        if (!row.has_value() || row->user.id != user_id || row->token.expired(prepare_.timestamp)) {
+            return fail(ErrorCode::kInvalidPersonalAccessToken);
+        }
+    }
+    if (const Session* known = state_.sessions_.find(prepare_.client); known != nullptr) {
+        if (known->user != user_id) {
+            return fail(ErrorCode::kUnauthenticated);  // nobody ends another user's session
+        }
         end_session(prepare_.client);
     }
     while (const std::optional<ClientId> oldest = state_.sessions_.next_evicted()) {
@@ -173,10 +222,12 @@ Result<Applier::Payload> Applier::create_root() {
     state_.users_.insert(User{.id = model::kRootUserId,
                               .name = std::string(name),
                               .created_at = kRootCreatedAt,
+                              .created_op = prepare_.op,
                               .status = wire::UserStatus::kActive,
                               .password_hash = std::string(password_hash),
                               .permissions = model::all_permissions()});
     state_.user_names_.insert(name, model::kRootUserId);
+    changed({.kind = ChangeKind::kUserCreated, .user = model::kRootUserId});
     return Payload{};
 }
 
@@ -201,14 +252,29 @@ void Applier::end_session(ClientId client) {
              .user = session.user});
 }
 
+User* Applier::acting_user() {
+    User* const user = state_.users_.find(prepare_.user);
+    const bool is_root = prepare_.user == model::kRootUserId;
+    return is_root || state_.find_user_of_session(prepare_.user, prepare_.session) != nullptr
+               ? user
+               : nullptr;
+}
+
+Status Applier::require(model::Rule rule, model::StreamId stream, model::TopicId topic) {
+    const bool is_root = prepare_.user == model::kRootUserId;
+    if (!is_root &&
+        (acting_user() == nullptr || !state_.allows(prepare_.user, rule, stream, topic))) {
+        return fail(ErrorCode::kUnauthorized);
+    }
+    return {};
+}
+
 Result<Stream*> Applier::stream_target(const wire::Identifier& stream, model::Rule rule) {
     Stream* row = state_.find_stream_row(stream);
     if (row == nullptr) {
         return fail(ErrorCode::kStreamIdNotFound);
     }
-    if (!state_.allows(prepare_.user, rule, row->id)) {
-        return fail(ErrorCode::kUnauthorized);
-    }
+    GALGO_TRY(require(rule, row->id));
     return row;
 }
 
@@ -223,9 +289,7 @@ Result<Applier::TopicTarget> Applier::topic_target(const wire::Identifier& strea
     if (topic_row == nullptr) {
         return fail(ErrorCode::kTopicIdNotFound);
     }
-    if (!state_.allows(prepare_.user, rule, stream_row->id, topic_row->id)) {
-        return fail(ErrorCode::kUnauthorized);
-    }
+    GALGO_TRY(require(rule, stream_row->id, topic_row->id));
     return TopicTarget{.stream = stream_row, .topic = topic_row};
 }
 

@@ -37,6 +37,10 @@ enum class ChangeKind : std::uint8_t {
     kGroupCreated,      ///< stream, topic, group
     kGroupChanged,      ///< stream, topic, group: assignment and generation
     kGroupDeleted,      ///< stream, topic, group: its stored offsets must go
+    kUserCreated,       ///< user
+    kUserUpdated,       ///< user: name, status, password or permissions
+    kUserDeleted,       ///< user; its tokens are gone with it, its sessions were listed before
+    kTokensChanged,     ///< user: a token was made or removed
     kSessionStarted,    ///< client, session, user
     kSessionEnded,      ///< client, session: unbind its connection if there is one
 };
@@ -71,10 +75,16 @@ struct ApplyOutcome {
 [[nodiscard]] ApplyOutcome apply(State& state, PartitionStatsRegistry& registry,
                                  const PrepareView& prepare);
 
+/// The whole body of the reply: result section and payload, or the rejection. A logout has none. To
+/// a token that was created the edge adds the token.
+[[nodiscard]] std::vector<std::byte> reply_body(LogOperation operation,
+                                                const ApplyOutcome& outcome);
+
 class ClientTable;
 /// Brings the client table up to date with an applied operation: sessions that started and ended,
 /// and the reply of a client's metadata operation. `reply` is what classify() hands out again for
-/// this request.
+/// this request; but a token that was created is not shown again, the repetition is refused with
+/// 51.
 void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOutcome& outcome,
                    ConstBytes reply);
 

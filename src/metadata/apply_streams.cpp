@@ -7,9 +7,7 @@ namespace galgo::metadata {
 
 Result<Applier::Payload> Applier::create_stream() {
     GALGO_TRY_ASSIGN(const auto request, wire::CreateStreamRequest::decode(prepare_.body));
-    if (!state_.allows(prepare_.user, model::Rule::kStreamsManage)) {
-        return fail(ErrorCode::kUnauthorized);
-    }
+    GALGO_TRY(require(model::Rule::kStreamsManage));
     if (state_.stream_names_.find(request.name).has_value()) {
         return fail(ErrorCode::kStreamNameAlreadyExists);
     }

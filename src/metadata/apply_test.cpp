@@ -28,6 +28,12 @@ std::vector<ChangeKind> kinds(const ApplyOutcome& outcome) {
     return result;
 }
 
+Login root_login(const Node& node) {
+    return {.user = model::kRootUserId,
+            .user_created = node.state().users().find(model::kRootUserId)->created_op,
+            .token = {}};
+}
+
 /// Stream "s" (0) with topic "t" (0) of 3 partitions and group "g" (0); clients 1 and 2 are logged
 /// in.
 class ApplyTest : public testing::Test {
@@ -340,7 +346,8 @@ TEST_F(ApplyTest, GroupMembersShareAndLeave) {
 
 TEST_F(ApplyTest, OnlyALivingSessionCanJoin) {
     const Bytes body = group_body(id(0), id(0), id(0));
-    const Result<Admitted> join = admit({.operation = O::kJoinConsumerGroup, .body = body});
+    const Result<Admitted> join =
+        admit(node_.state(), {.operation = O::kJoinConsumerGroup, .body = body});
     EXPECT_EQ(node_.commit_as(*join, {.client = client(9)}, SessionId(1)).result,
               E::kUnauthenticated);
     const SessionId old_epoch = node_.state().sessions().find(client(1))->epoch;
@@ -370,7 +377,7 @@ TEST_F(ApplyTest, LogoutEndsSessionAndMemberships) {
 
 TEST_F(ApplyTest, RegisterAgainEndsTheOldEpochAndItsMemberships) {
     node_.request(O::kJoinConsumerGroup, group_body(id(0), id(0), id(0)));
-    const ApplyOutcome again = node_.commit(make_register(model::kRootUserId), {});
+    const ApplyOutcome again = node_.commit(make_register(root_login(node_)), {});
     EXPECT_THAT(kinds(again), ElementsAre(ChangeKind::kGroupChanged, ChangeKind::kSessionEnded,
                                           ChangeKind::kSessionStarted));
     const auto login = *wire::decode_login_reply(again.payload);
@@ -378,8 +385,7 @@ TEST_F(ApplyTest, RegisterAgainEndsTheOldEpochAndItsMemberships) {
     EXPECT_EQ(login.user, model::kRootUserId);
     EXPECT_EQ(login.protocol_version, wire::kProtocolVersion);
     EXPECT_EQ(group().assignment.member_count(), 0U);
-    EXPECT_EQ(node_.commit(make_register(kStranger), {.client = client(5)}).result,
-              E::kInvalidCredentials);
+    EXPECT_EQ(node_.try_login({.client = client(5), .user = kStranger}), E::kInvalidCredentials);
 }
 
 TEST_F(ApplyTest, ResetEndsAllSessionsAndKeepsEverythingElse) {
@@ -400,8 +406,7 @@ TEST(ApplySessions, FullTableEvictsTheOneThatCommittedLongestAgo) {
     node.login({.client = client(1)});
     node.login({.client = client(2)});
     node.request(O::kCreateStream, create_stream("s"), {.client = client(1)});
-    const ApplyOutcome third =
-        node.commit(make_register(model::kRootUserId), {.client = client(3)});
+    const ApplyOutcome third = node.commit(make_register(root_login(node)), {.client = client(3)});
     EXPECT_THAT(kinds(third), ElementsAre(ChangeKind::kSessionEnded, ChangeKind::kSessionStarted));
     EXPECT_EQ(third.changes[0].client, client(2));
     EXPECT_NE(node.state().sessions().find(client(1)), nullptr);
@@ -431,7 +436,7 @@ TEST(ApplyLimits, TopicsPerStreamAndPartitionsPerTopic) {
     OpNumber op = node.op();
     const auto run = [&](Operation operation, const Bytes& body) {
         op = op.next();
-        const Admitted admitted = *admit({.operation = operation, .body = body});
+        const Admitted admitted = *admit(state, {.operation = operation, .body = body});
         return apply(state, registry,
                      {.operation = admitted.operation,
                       .op = op,

@@ -3,12 +3,37 @@
 #include <utility>
 
 #include "metadata/detail/log_bodies.hpp"
+#include "wire/permissions.hpp"
 #include "wire/primitives.hpp"
 #include "wire/requests.hpp"
 #include "wire/topic_catalog.hpp"
 
 namespace galgo::metadata {
 namespace {
+
+using Body = std::vector<std::byte>;
+
+template <class Request>
+Body encoded(const Request& request) {
+    ByteWriter to;
+    request.encode(to);
+    return std::move(to).take();
+}
+
+/// For requests without any bound of their own.
+template <class Request>
+Result<Body> admit_plain(ConstBytes body) {
+    GALGO_TRY_ASSIGN(const auto request, Request::decode(body));
+    return encoded(request);
+}
+
+/// For requests whose resource has no options.
+template <class Request>
+Result<Body> admit_without_options(ConstBytes body) {
+    GALGO_TRY_ASSIGN(const auto request, Request::decode(body));
+    GALGO_TRY(wire::refuse_options(request.options));
+    return encoded(request);
+}
 
 Status admit_partition_count(std::uint32_t count, std::uint32_t count_min) noexcept {
     if (count < count_min || count > model::kPartitionsPerRequestMax) {
@@ -17,7 +42,7 @@ Status admit_partition_count(std::uint32_t count, std::uint32_t count_min) noexc
     return {};
 }
 
-Result<std::vector<std::byte>> admit_create_topic(ConstBytes body) {
+Result<Body> admit_create_topic(ConstBytes body) {
     GALGO_TRY_ASSIGN(const auto request, wire::CreateTopicRequest::decode(body));
     GALGO_TRY(admit_partition_count(request.partitions_count, 0));
     GALGO_TRY_ASSIGN(const auto options,
@@ -29,42 +54,116 @@ Result<std::vector<std::byte>> admit_create_topic(ConstBytes body) {
                                         .derived_block = options.derived_block});
 }
 
-/// Checks what does not depend on the state. Ok: the client's body may enter the log as it is.
-Status check_body(wire::Operation operation, ConstBytes body) {
-    switch (operation) {
-        case wire::Operation::kCreateStream: {
-            GALGO_TRY_ASSIGN(const auto request, wire::CreateStreamRequest::decode(body));
-            return wire::refuse_options(request.options);
-        }
-        case wire::Operation::kUpdateStream: {
-            GALGO_TRY_ASSIGN(const auto request, wire::UpdateStreamRequest::decode(body));
-            return wire::refuse_options(request.options);
-        }
+Result<Body> admit_update_topic(ConstBytes body) {
+    GALGO_TRY_ASSIGN(const auto request, wire::UpdateTopicRequest::decode(body));
+    GALGO_TRY(wire::validate_topic_update(request.options));
+    return encoded(request);
+}
+
+Result<Body> admit_partitions(ConstBytes body) {
+    GALGO_TRY_ASSIGN(const auto request, wire::PartitionsRequest::decode(body));
+    GALGO_TRY(admit_partition_count(request.partitions_count, 1));
+    return encoded(request);
+}
+
+/// A password that no login would accept is not set in the first place.
+Status admit_password(std::string_view password) noexcept {
+    if (password.size() < model::kPasswordSizeMin || password.size() > model::kPasswordSizeMax) {
+        return fail(ErrorCode::kInvalidPassword);
+    }
+    return {};
+}
+
+Status admit_user_body(ConstBytes body) noexcept {
+    if (body.size() > kUserBodyBytesMax) {
+        return fail(ErrorCode::kInvalidCommand);
+    }
+    return {};
+}
+
+Result<Body> admit_create_user(ConstBytes body, const Sealed& sealed) {
+    GALGO_TRY(admit_user_body(body));
+    GALGO_TRY_ASSIGN(const auto request, wire::CreateUserRequest::decode(body));
+    GALGO_TRY(wire::refuse_options(request.options));
+    GALGO_TRY(admit_password(request.password));
+    if (sealed.password_hash.empty()) {
+        return fail(ErrorCode::kFeatureUnavailable);
+    }
+    ByteWriter permissions;
+    if (request.permissions.has_value()) {
+        wire::put_permissions(permissions, *request.permissions);
+    }
+    return detail::encode_create_user({.name = request.username,
+                                       .password_hash = sealed.password_hash,
+                                       .status = request.status,
+                                       .permissions = permissions.bytes()});
+}
+
+Result<Body> admit_update_permissions(ConstBytes body) {
+    GALGO_TRY(admit_user_body(body));
+    return admit_plain<wire::UpdatePermissionsRequest>(body);
+}
+
+Result<Body> admit_change_password(ConstBytes body, const Sealed& sealed) {
+    GALGO_TRY_ASSIGN(const auto request, wire::ChangePasswordRequest::decode(body));
+    GALGO_TRY(admit_password(request.new_password));
+    return detail::encode_change_password({.user = request.user,
+                                           .verified_hash = sealed.verified_hash,
+                                           .password_hash = sealed.password_hash});
+}
+
+Result<Body> admit_create_token(const State& state, const Command& command) {
+    GALGO_TRY_ASSIGN(const auto request, wire::CreateTokenRequest::decode(command.body));
+    const User* user = state.users().find(command.user);
+    if (user != nullptr && user->tokens.size() >= command.tokens_per_user_max) {
+        return fail(ErrorCode::kPersonalAccessTokensLimitReached);
+    }
+    return detail::encode_create_token({.name = request.name,
+                                        .lifetime_us = request.expiry_us,
+                                        .tokens_max = command.tokens_per_user_max,
+                                        .hash = command.sealed->token_hash});
+}
+
+Result<Body> admit_body(const State& state, const Command& command) {
+    const ConstBytes body = command.body;
+    switch (command.operation) {
+        case wire::Operation::kCreateStream:
+            return admit_without_options<wire::CreateStreamRequest>(body);
+        case wire::Operation::kUpdateStream:
+            return admit_without_options<wire::UpdateStreamRequest>(body);
         case wire::Operation::kDeleteStream:
         case wire::Operation::kPurgeStream:
-            GALGO_TRY(wire::StreamRequest::decode(body));
-            return {};
-        case wire::Operation::kUpdateTopic: {
-            GALGO_TRY_ASSIGN(const auto request, wire::UpdateTopicRequest::decode(body));
-            return wire::validate_topic_update(request.options);
-        }
+            return admit_plain<wire::StreamRequest>(body);
+        case wire::Operation::kCreateTopic:
+            return admit_create_topic(body);
+        case wire::Operation::kUpdateTopic:
+            return admit_update_topic(body);
         case wire::Operation::kDeleteTopic:
         case wire::Operation::kPurgeTopic:
-            GALGO_TRY(wire::TopicRequest::decode(body));
-            return {};
+            return admit_plain<wire::TopicRequest>(body);
         case wire::Operation::kCreatePartitions:
-        case wire::Operation::kDeletePartitions: {
-            GALGO_TRY_ASSIGN(const auto request, wire::PartitionsRequest::decode(body));
-            return admit_partition_count(request.partitions_count, 1);
-        }
+        case wire::Operation::kDeletePartitions:
+            return admit_partitions(body);
         case wire::Operation::kCreateConsumerGroup:
-            GALGO_TRY(wire::CreateGroupRequest::decode(body));
-            return {};
+            return admit_plain<wire::CreateGroupRequest>(body);
         case wire::Operation::kDeleteConsumerGroup:
         case wire::Operation::kJoinConsumerGroup:
         case wire::Operation::kLeaveConsumerGroup:
-            GALGO_TRY(wire::GroupRequest::decode(body));
-            return {};
+            return admit_plain<wire::GroupRequest>(body);
+        case wire::Operation::kCreateUser:
+            return admit_create_user(body, *command.sealed);
+        case wire::Operation::kUpdateUser:
+            return admit_without_options<wire::UpdateUserRequest>(body);
+        case wire::Operation::kDeleteUser:
+            return admit_plain<wire::UserRequest>(body);
+        case wire::Operation::kChangePassword:
+            return admit_change_password(body, *command.sealed);
+        case wire::Operation::kUpdatePermissions:
+            return admit_update_permissions(body);
+        case wire::Operation::kCreatePersonalAccessToken:
+            return admit_create_token(state, command);
+        case wire::Operation::kDeletePersonalAccessToken:
+            return admit_plain<wire::DeleteTokenRequest>(body);
         default:
             return fail(ErrorCode::kFeatureUnavailable);
     }
@@ -72,20 +171,19 @@ Status check_body(wire::Operation operation, ConstBytes body) {
 
 }  // namespace
 
-Result<Admitted> admit(const Command& command) {
-    const LogOperation operation{static_cast<std::uint8_t>(command.operation)};
-    if (command.operation == wire::Operation::kCreateTopic) {
-        GALGO_TRY_ASSIGN(auto body, admit_create_topic(command.body));
-        return Admitted{.operation = operation, .body = std::move(body)};
+Result<Admitted> admit(const State& state, const Command& command) {
+    if (carries_secret(command.operation) && command.sealed == nullptr) {
+        return fail(ErrorCode::kFeatureUnavailable);
     }
-    GALGO_TRY(check_body(command.operation, command.body));
-    return Admitted{.operation = operation, .body = {command.body.begin(), command.body.end()}};
+    GALGO_TRY_ASSIGN(auto body, admit_body(state, command));
+    return Admitted{.operation = LogOperation{static_cast<std::uint8_t>(command.operation)},
+                    .body = std::move(body),
+                    .keeps_checksum = command.operation != wire::Operation::kCreateUser &&
+                                      command.operation != wire::Operation::kChangePassword};
 }
 
-Admitted make_register(model::UserId user) {
-    ByteWriter body;
-    body.put<std::uint32_t>(user.value());
-    return {.operation = LogOperation::kRegister, .body = std::move(body).take()};
+Admitted make_register(const Login& login) {
+    return {.operation = LogOperation::kRegister, .body = detail::encode_register(login)};
 }
 
 Admitted make_logout() {
@@ -94,6 +192,12 @@ Admitted make_logout() {
 
 Admitted make_reset_sessions() {
     return {.operation = LogOperation::kResetSessions, .body = {}};
+}
+
+Admitted make_expire_tokens(std::uint32_t count_max) {
+    ByteWriter body;
+    body.put<std::uint32_t>(count_max);
+    return {.operation = LogOperation::kExpireTokens, .body = std::move(body).take()};
 }
 
 Admitted make_create_root(std::string_view name, std::string_view password_hash) {

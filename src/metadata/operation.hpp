@@ -3,30 +3,43 @@
 // for what only the server proposes. `LogOperation` values are stored on disk: append only, never
 // renumber.
 //
-// Bodies in the log:
-//   kCreateStream .. kLeaveConsumerGroup   as the client sent them, but for
-//   kCreateTopic       stream id, partitions_count u32, name, explicit options block32, derived
-//   options block32:
-//                      resolved at admission, so that a later server with other defaults replays
-//                      the same topic
-//   kRegister          user id u32
-//   kLogout            empty; `session` of the prepare is the epoch that ends. Also proposed by the
-//   server
-//                      when a connection is lost or a heartbeat is missed
-//   kCreateRoot        name, password hash (PHC) str32
-//   kResetSessions     empty; proposed by the primary of a log before it serves its first client
-//   after a
-//                      start: sessions and memberships never outlive the connections they came from
+// Bodies in the log are those of the wire, decoded and encoded again (nothing behind their last
+// field), but for
+//  * kCreateTopic: stream id, partitions_count u32, name, explicit options block32, derived options
+//    block32: resolved at admission, so that a later server with other defaults replays the same
+//    topic;
+//  * kCreateUser: name, password hash (PHC) str32, status u8, permissions block32 (empty: none);
+//  * kChangePassword: user id, PHC that the current password was verified against str32, PHC of the
+//    new password str32 (empty: the current password was wrong). Applies only to a user whose hash
+//    is still the verified one;
+//  * kCreatePersonalAccessToken: name, lifetime us u64, tokens per user at most u32, SHA-256 of the
+//    token 32 B. Expiry counts from the stamp of the prepare;
+//  * kRegister: user id u32, op that created the user u64, flag u8, [SHA-256 of the token that was
+//    shown, 32 B]; in older logs the user id alone;
+//  * kLogout: empty; `session` of the prepare is the epoch that ends. Also proposed by the server
+//    when a connection is lost or a heartbeat is missed;
+//  * kCreateRoot: name, password hash (PHC) str32;
+//  * kResetSessions: empty; proposed by the primary of a log before it serves its first client
+//  after
+//    a start: sessions and memberships never outlive the connections they came from;
+//  * kExpireTokens: count u32: removes that many tokens at most whose expiry the prepare's stamp
+//  has
+//    reached, oldest first.
+//
+// No password and no token ever enters the log: what the edge makes of them comes in as Sealed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/ids.hpp"
+#include "metadata/state.hpp"
 #include "model/ids.hpp"
 #include "wire/codes.hpp"
 #include "wire/prepare.hpp"
@@ -48,15 +61,28 @@ enum class LogOperation : std::uint8_t {
     kDeletePartitions = 137,
     kCreateConsumerGroup = 139,
     kDeleteConsumerGroup = 140,
+    kCreateUser = 141,
+    kUpdateUser = 142,
+    kDeleteUser = 143,
+    kChangePassword = 144,
+    kUpdatePermissions = 145,
+    kCreatePersonalAccessToken = 146,
+    kDeletePersonalAccessToken = 147,
     kJoinConsumerGroup = 148,
     kLeaveConsumerGroup = 149,
     kCreateRoot = 200,
     kResetSessions = 201,
+    kExpireTokens = 202,
 };
 
 // What clients send keeps its number.
 static_assert(LogOperation{static_cast<std::uint8_t>(wire::Operation::kCreateStream)} ==
               LogOperation::kCreateStream);
+static_assert(LogOperation{static_cast<std::uint8_t>(wire::Operation::kCreateUser)} ==
+              LogOperation::kCreateUser);
+static_assert(LogOperation{
+                  static_cast<std::uint8_t>(wire::Operation::kDeletePersonalAccessToken)} ==
+              LogOperation::kDeletePersonalAccessToken);
 static_assert(LogOperation{static_cast<std::uint8_t>(wire::Operation::kLeaveConsumerGroup)} ==
               LogOperation::kLeaveConsumerGroup);
 
@@ -77,28 +103,69 @@ struct PrepareView {
 /// number, which apply refuses.
 [[nodiscard]] PrepareView view_prepare(const wire::PrepareHeader& header, ConstBytes body) noexcept;
 
-/// A request of a bound client that wants to enter the log.
+/// What the edge made of the secrets of a request. Hashing is slow and needs randomness, so it is
+/// done before the request comes here, and once.
+struct Sealed {
+    static constexpr bool kShardPortable = true;
+    /// CreateUser, ChangePassword: PHC of the new password. Empty for ChangePassword: the current
+    /// password does not match.
+    std::string password_hash;
+    /// ChangePassword: the user's PHC that the current password was verified against; empty when
+    /// there is no such user.
+    std::string verified_hash;
+    /// CreatePersonalAccessToken: SHA-256 of the token that the client will be told.
+    TokenHash token_hash{};
+};
+
+/// Does the operation need a Sealed to enter the log?
+[[nodiscard]] constexpr bool carries_secret(wire::Operation operation) noexcept {
+    return operation == wire::Operation::kCreateUser ||
+           operation == wire::Operation::kChangePassword ||
+           operation == wire::Operation::kCreatePersonalAccessToken;
+}
+
+/// A request of a bound client that wants to enter the log. Borrows.
 struct Command {
     wire::Operation operation = wire::Operation::kNone;
-    ConstBytes body;
+    ConstBytes body;  ///< as the client sent it
+    model::UserId user{};
+    const Sealed* sealed = nullptr;  ///< for operations that carry a secret
+    std::uint32_t tokens_per_user_max = kTokensPerUserMaxDefault;
 };
 
 struct Admitted {
     LogOperation operation{};
     std::vector<std::byte> body;  ///< of the prepare
+    /// False: the stamp of the client's body is a fingerprint of a password and must not be kept.
+    bool keeps_checksum = true;
 };
+
+/// Longest body of a user or permission command; a record of about 90 000 streams.
+inline constexpr std::size_t kUserBodyBytesMax = std::size_t{1} << 20U;
 
 /// Decodes and bounds a client's metadata command; nothing undecodable and nothing outside the
 /// static bounds enters the log. Does not look at names, ids or rights: that is decided when the
-/// operation is applied, in log order. Errors go out as reply status: 3 undecodable, 5 an operation
-/// that is not served here, 4041 and 4042 options, 1019 topic below one segment, 2015 partitions in
-/// one request.
-[[nodiscard]] Result<Admitted> admit(const Command& command);
+/// operation is applied, in log order. Of the state it needs only the number of the user's tokens.
+/// Errors go out as reply status: 3 undecodable, 5 an operation that is not served here (or whose
+/// secret was not sealed), 44 length of a password, 52 tokens of the user, 4041 and 4042 options,
+/// 1019 topic below one segment, 2015 partitions in one request.
+[[nodiscard]] Result<Admitted> admit(const State& state, const Command& command);
+
+/// Who was verified at the edge, for a login.
+struct Login {
+    static constexpr bool kShardPortable = true;
+    model::UserId user;
+    OpNumber user_created;           ///< User::created_op of the row that was looked at
+    std::optional<TokenHash> token;  ///< a login by token: it must still be good
+};
 
 // Proposals of the server itself.
-[[nodiscard]] Admitted make_register(model::UserId user);
+[[nodiscard]] Admitted make_register(const Login& login);
 [[nodiscard]] Admitted make_logout();
 [[nodiscard]] Admitted make_reset_sessions();
+/// `count_max` bounds the work of one operation; ask State::has_expired_tokens() whether there is
+/// more.
+[[nodiscard]] Admitted make_expire_tokens(std::uint32_t count_max);
 /// `name` and `password_hash` within the limits of a user and of str32.
 [[nodiscard]] Admitted make_create_root(std::string_view name, std::string_view password_hash);
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "metadata/authorise.hpp"
 #include "metadata/detail/records.hpp"
 #include "wire/replies.hpp"
 
@@ -106,6 +107,35 @@ ReplyBody sync_group_reply(const State& state, ClientId client, const wire::Iden
     }
     ByteWriter to;
     wire::put_sync_reply(to, row->assignment.generation().value(), member->partitions);
+    return std::move(to).take();
+}
+
+Result<ReplyBody> get_user_reply(const State& state, model::UserId user,
+                                 const wire::Identifier& wanted) {
+    const User* row = state.find_user(wanted);
+    if (row == nullptr) {
+        return ReplyBody{};
+    }
+    GALGO_TRY(authorise(state, user, wire::CommandCode::kGetUser, {.user = row->id}));
+    return detail::user_details(*row);
+}
+
+Result<ReplyBody> get_users_reply(const State& state, model::UserId user) {
+    GALGO_TRY(authorise(state, user, wire::CommandCode::kGetUsers));
+    ByteWriter to;
+    for (const User& row : state.users().rows()) {
+        detail::put_user(to, row);
+    }
+    return std::move(to).take();
+}
+
+ReplyBody get_tokens_reply(const State& state, model::UserId user) {
+    ByteWriter to;
+    if (const User* row = state.users().find(user); row != nullptr) {
+        for (const auto& [name, token] : row->tokens) {
+            wire::put_token_record(to, name, token.expiry_at);
+        }
+    }
     return std::move(to).take();
 }
 

@@ -1,7 +1,7 @@
 // Bodies of the read commands that are answered from the metadata alone: streams, topics, groups,
-// and the totals of GET_STATS. Counters come from the partitions' statistics lines, so two records
-// of one reply may be from two moments. Any shard, on the published state; pure; allocates the
-// reply.
+// users, tokens, and the totals of GET_STATS. Counters come from the partitions' statistics lines,
+// so two records of one reply may be from two moments. Any shard, on the published state; pure;
+// allocates the reply.
 //
 // Order of checks: target first (an unknown stream, topic or group is an empty body, or an error
 // where the protocol has one), then the right of `user` (41).
@@ -33,6 +33,14 @@ using ReplyBody = std::vector<std::byte>;
 /// GET_TOPICS. Unknown stream: an empty list. Error: 41.
 [[nodiscard]] Result<ReplyBody> get_topics_reply(const State& state, model::UserId user,
                                                  const wire::Identifier& stream);
+/// GET_USER. Unknown user: empty body. Oneself needs no right. Error: 41.
+[[nodiscard]] Result<ReplyBody> get_user_reply(const State& state, model::UserId user,
+                                               const wire::Identifier& wanted);
+/// GET_USERS. Error: 41.
+[[nodiscard]] Result<ReplyBody> get_users_reply(const State& state, model::UserId user);
+/// GET_PERSONAL_ACCESS_TOKENS: names and expiries of the user's own tokens, by name. Expired ones
+/// are shown until they are removed.
+[[nodiscard]] ReplyBody get_tokens_reply(const State& state, model::UserId user);
 /// GET_CONSUMER_GROUP. Unknown group: empty body. Errors: 1009, 2010, 41.
 [[nodiscard]] Result<ReplyBody> get_group_reply(const State& state, model::UserId user,
                                                 const wire::Identifier& stream,

@@ -122,6 +122,66 @@ TEST_F(ReadReplies, SyncGivesGenerationAndPartitionsToMembersOnly) {
     EXPECT_THAT(sync_group_reply(state(), client(1), id(9), id(0), id(0)), IsEmpty());
 }
 
+TEST_F(ReadReplies, UserShowsItsPermissions) {
+    model::Permissions permissions{.global = {.read_streams = true}, .streams = {}};
+    const ApplyOutcome created = node_.request(O::kCreateUser, create_user("alice", permissions));
+    node_.request(O::kCreateUser, create_user("bob", {}, wire::UserStatus::kInactive));
+    const ReplyBody alice = *get_user_reply(state(), kRoot, named("alice"));
+    EXPECT_EQ(alice, created.payload) << "CreateUser answers with the same record";
+    // id, created_at, status, name, options, then flag, length and permissions
+    constexpr std::size_t kRecord = 4 + 8 + 1 + 1 + 5 + 4;
+    ASSERT_THAT(alice, SizeIs(kRecord + 1 + 4 + 11));
+    EXPECT_EQ(load<std::uint32_t>(alice, 0), 1U);
+    EXPECT_EQ(load<std::uint64_t>(alice, 4),
+              state().users().find(model::UserId(1))->created_at.value());
+    EXPECT_EQ(alice[12], std::byte{1});
+    EXPECT_EQ(alice[kRecord], std::byte{1});
+    EXPECT_EQ(load<std::uint32_t>(alice, kRecord + 1), 11U);
+    EXPECT_EQ(alice[kRecord + 5 + 5], std::byte{1}) << "read_streams";
+
+    const ReplyBody bob = *get_user_reply(state(), kRoot, id(2));
+    ASSERT_THAT(bob, SizeIs(4 + 8 + 1 + 1 + 3 + 4 + 4));
+    EXPECT_EQ(bob[12], std::byte{2});
+    EXPECT_EQ(load<std::uint32_t>(bob, bob.size() - 4), 0U) << "no permissions";
+
+    EXPECT_THAT(*get_user_reply(state(), kRoot, named("nobody")), IsEmpty());
+    EXPECT_THAT(*get_user_reply(state(), model::UserId(1), named("nobody")), IsEmpty())
+        << "not found wins";
+    EXPECT_EQ(*get_user_reply(state(), model::UserId(1), named("alice")), alice) << "oneself";
+    EXPECT_EQ(get_user_reply(state(), model::UserId(1), id(0)).error().code, E::kUnauthorized);
+}
+
+TEST_F(ReadReplies, UsersFollowOneAnotherById) {
+    node_.request(O::kCreateUser, create_user("alice"));
+    const ReplyBody users = *get_users_reply(state(), kRoot);
+    ASSERT_THAT(users, SizeIs(2 * (4 + 8 + 1 + 1 + 4) + 4 + 5));
+    EXPECT_EQ(load<std::uint32_t>(users, 0), 0U);
+    EXPECT_EQ(load<std::uint64_t>(users, 4), 1U) << "root is created at a constant moment";
+    EXPECT_EQ(load<std::uint32_t>(users, 22), 1U);
+    EXPECT_EQ(get_users_reply(state(), model::UserId(1)).error().code, E::kUnauthorized);
+    EXPECT_EQ(get_users_reply(state(), model::kNoUserId).error().code, E::kUnauthenticated);
+}
+
+TEST_F(ReadReplies, TokensAreOnesOwnAndShowNoHash) {
+    node_.request(O::kCreateUser, create_user("alice"));
+    const Node::Who alice{.client = client(7), .user = model::UserId(1)};
+    node_.login(alice);
+    node_.request(O::kCreatePersonalAccessToken, create_token("z"), alice,
+                  {.token_hash = token_hash(1)});
+    node_.request(O::kCreatePersonalAccessToken, create_token("a", 1000), alice,
+                  {.token_hash = token_hash(2)});
+    ByteWriter expected;
+    expected.put<std::uint8_t>(1);
+    expected.put_text("a");
+    expected.put<std::uint64_t>(node_.now().value() + 1000);
+    expected.put<std::uint8_t>(1);
+    expected.put_text("z");
+    expected.put<std::uint64_t>(0);
+    EXPECT_EQ(as_text(get_tokens_reply(state(), model::UserId(1))), as_text(expected.bytes()));
+    EXPECT_THAT(get_tokens_reply(state(), kRoot), IsEmpty());
+    EXPECT_THAT(get_tokens_reply(state(), kStranger), IsEmpty());
+}
+
 TEST_F(ReadReplies, TotalsOfTheNode) {
     EXPECT_EQ(totals_of(state()), (Totals{.size_bytes = 1750,
                                           .message_count = 18,

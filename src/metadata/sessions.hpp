@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/ids.hpp"
@@ -82,6 +83,16 @@ class Sessions {
         by_last_commit_.emplace(op, client);
     }
 
+    /// The clients of `user`, ascending.
+    [[nodiscard]] std::vector<ClientId> clients_of(model::UserId user) const {
+        std::vector<ClientId> clients;
+        for (const auto& [client, session] : by_client_) {
+            if (session.user == user) {
+                clients.push_back(client);
+            }
+        }
+        return clients;
+    }
     [[nodiscard]] std::size_t size() const noexcept { return by_client_.size(); }
     [[nodiscard]] std::size_t sessions_max() const noexcept { return sessions_max_; }
     /// By ascending client id.

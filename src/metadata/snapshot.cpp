@@ -25,6 +25,7 @@ class StateCodec {
     bool decode_topic(Stream& stream);
     bool decode_group(Topic& topic);
     bool decode_user(State& state);
+    bool decode_token(State& state, User& user, std::string& last_name);
     bool decode_session(State& state);
     bool index_memberships(State& state) const;
 
@@ -51,7 +52,10 @@ class StateCodec {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x3153'4D47;  // "GMS1"
+constexpr std::uint32_t kMagic = 0x4E53'4D47;  // "GMSN"
+constexpr std::uint16_t kVersion = 2;
+constexpr std::size_t kChecksumSize = 8;
+constexpr std::size_t kHeadSize = 8;
 
 void put_count(ByteWriter& to, std::size_t count) {
     to.put<std::uint32_t>(static_cast<std::uint32_t>(count));
@@ -95,6 +99,8 @@ void encode_topic(ByteWriter& to, const Topic& topic) {
 std::vector<std::byte> StateCodec::encode(const State& state) {
     ByteWriter to;
     to.put<std::uint32_t>(kMagic);
+    to.put<std::uint16_t>(kVersion);
+    to.put<std::uint16_t>(0);
     to.put<std::uint64_t>(state.op_.value());
     to.put<std::uint64_t>(state.metadata_revision_.value());
     put_count(to, state.streams_.size());
@@ -112,6 +118,7 @@ std::vector<std::byte> StateCodec::encode(const State& state) {
         to.put<std::uint32_t>(user.id.value());
         wire::put_name(to, user.name);
         to.put<std::uint64_t>(user.created_at.value());
+        to.put<std::uint64_t>(user.created_op.value());
         to.put<std::uint8_t>(static_cast<std::uint8_t>(user.status));
         wire::put_str32(to, user.password_hash);
         ByteWriter permissions;
@@ -119,6 +126,12 @@ std::vector<std::byte> StateCodec::encode(const State& state) {
             wire::put_permissions(permissions, *user.permissions);
         }
         wire::put_block32(to, permissions.bytes());
+        put_count(to, user.tokens.size());
+        for (const auto& [name, token] : user.tokens) {
+            wire::put_name(to, name);
+            to.put_bytes(token.hash);
+            to.put<std::uint64_t>(token.expiry_at.value_or(Timestamp(0)).value());
+        }
     }
     put_count(to, state.sessions_.size());
     for (const auto& [client, session] : state.sessions_.by_client()) {
@@ -127,16 +140,27 @@ std::vector<std::byte> StateCodec::encode(const State& state) {
         to.put<std::uint32_t>(session.user.value());
         to.put<std::uint64_t>(session.last_commit.value());
     }
+    to.put<std::uint64_t>(crypto::xxh3_64(to.bytes()));
     return std::move(to).take();
 }
 
 Result<State> StateCodec::decode(ConstBytes bytes, PartitionStatsRegistry& registry,
                                  StateOptions options) {
-    StateCodec codec(bytes, registry);
-    State state(options);
-    if (codec.from_.u32() != kMagic) {
-        return fail(ErrorCode::kStateFileCorrupted);
+    const auto corrupted = [](std::size_t position) {
+        return fail(ErrorCode::kStateFileCorrupted, static_cast<std::uint32_t>(position));
+    };
+    if (bytes.size() < kHeadSize + kChecksumSize || load<std::uint32_t>(bytes, 0) != kMagic) {
+        return corrupted(0);
     }
+    const ConstBytes content = bytes.first(bytes.size() - kChecksumSize);
+    if (load<std::uint64_t>(bytes, content.size()) != crypto::xxh3_64(content)) {
+        return corrupted(content.size());
+    }
+    if (const auto version = load<std::uint16_t>(bytes, 4); version != kVersion) {
+        return fail(ErrorCode::kInvalidVersion, version);
+    }
+    StateCodec codec(content.subspan(kHeadSize), registry);
+    State state(options);
     state.op_ = codec.op_ = codec.from_.id<OpNumber>();
     state.metadata_revision_ = codec.from_.id<OpNumber>();
     const bool rows_fit = codec.decode_list([&] { return codec.decode_stream(state); }) &&
@@ -145,8 +169,12 @@ Result<State> StateCodec::decode(ConstBytes bytes, PartitionStatsRegistry& regis
                           codec.index_memberships(state);
     if (!rows_fit || codec.from_.failed() || codec.from_.remaining() != 0 ||
         state.metadata_revision_ > state.op_) {
-        return fail(ErrorCode::kStateFileCorrupted,
-                    static_cast<std::uint32_t>(codec.from_.position()));
+        return corrupted(kHeadSize + codec.from_.position());
+    }
+    // What reads well may still have been written otherwise: then two equal states would have
+    // unequal bytes.
+    if (!std::ranges::equal(encode(state), bytes)) {
+        return corrupted(0);
     }
     return state;
 }
@@ -246,12 +274,13 @@ bool StateCodec::decode_user(State& state) {
     user.id = from_.id<model::UserId>();
     user.name = from_.name();
     user.created_at = from_.id<Timestamp>();
+    user.created_op = from_.id<OpNumber>();
     user.status = from_.one_of(wire::UserStatus::kActive, wire::UserStatus::kInactive);
     user.password_hash = from_.str32();
     const ConstBytes permissions = from_.block32();
-    // Ids of users are dense enough that a table of them is bounded by their count and the frees
-    // below.
-    if (from_.failed() || user.id.value() >= model::kStreamCountMax ||
+    // Root comes first.
+    if (from_.failed() || user.id.value() >= kUserCountMax || user.created_op > op_ ||
+        state.users_.empty() != (user.id == model::kRootUserId) ||
         user.id < state.users_.end_id() || state.user_names_.find(user.name).has_value()) {
         return false;
     }
@@ -262,8 +291,27 @@ bool StateCodec::decode_user(State& state) {
         }
         user.permissions = *std::move(decoded);
     }
+    std::string last_name;
+    if (!decode_list([&] { return decode_token(state, user, last_name); })) {
+        return false;
+    }
     state.user_names_.insert(user.name, user.id);
     state.users_.restore(std::move(user));
+    return true;
+}
+
+bool StateCodec::decode_token(State& state, User& user, std::string& last_name) {
+    const std::string_view name = from_.name();
+    Token token;
+    std::ranges::copy(from_.bytes(token.hash.size()), token.hash.begin());
+    if (const auto expiry_at = from_.id<Timestamp>(); expiry_at != Timestamp(0)) {
+        token.expiry_at = expiry_at;
+    }
+    if (from_.failed() || name <= last_name || state.token_hashes_.contains(token.hash)) {
+        return false;
+    }
+    last_name = name;
+    state.insert_token(user, name, token);
     return true;
 }
 
@@ -273,7 +321,11 @@ bool StateCodec::decode_session(State& state) {
     session.epoch = from_.id<SessionId>();
     session.user = from_.id<model::UserId>();
     session.last_commit = from_.id<OpNumber>();
-    return !from_.failed() && state.sessions_.restore(client, session);
+    const User* user = state.users_.find(session.user);
+    return !from_.failed() && user != nullptr && user->status == wire::UserStatus::kActive &&
+           user->created_op.value() < session.epoch.value() &&
+           session.epoch.value() <= op_.value() && session.last_commit <= op_ &&
+           state.sessions_.restore(client, session);
 }
 
 bool StateCodec::index_memberships(State& state) const {
@@ -302,7 +354,8 @@ Result<State> decode_snapshot(ConstBytes bytes, PartitionStatsRegistry& registry
 }
 
 std::uint64_t digest(const State& state) {
-    return crypto::xxh3_64(encode_snapshot(state));
+    const std::vector<std::byte> bytes = encode_snapshot(state);
+    return load<std::uint64_t>(bytes, bytes.size() - kChecksumSize);
 }
 
 }  // namespace galgo::metadata

@@ -86,6 +86,56 @@ const User* State::find_user_by_name(std::string_view name) const noexcept {
     return id.has_value() ? users_.find(*id) : nullptr;
 }
 
+const User* State::find_user_of_session(model::UserId user, SessionId session) const noexcept {
+    const User* row = users_.find(user);
+    return row != nullptr && row->status == wire::UserStatus::kActive &&
+                   row->created_op.value() < session.value()
+               ? row
+               : nullptr;
+}
+
+User* State::find_user_row(const wire::Identifier& id) noexcept {
+    return find_in(users_, user_names_, id);
+}
+
+std::optional<TokenRow> State::find_token(const TokenHash& hash) const noexcept {
+    const auto found = token_hashes_.find(hash);
+    if (found == token_hashes_.end()) {
+        return std::nullopt;
+    }
+    const User& user = *users_.find(found->second.user);
+    const auto& [name, token] = *user.tokens.find(found->second.name);
+    return TokenRow{.user = user, .name = name, .token = token};
+}
+
+bool State::has_expired_tokens(Timestamp now) const noexcept {
+    return !token_expiries_.empty() && token_expiries_.begin()->first <= now;
+}
+
+/// The user has no token of that name, and nobody one of that hash.
+void State::insert_token(User& user, std::string_view name, const Token& token) {
+    const TokenAddress address{.user = user.id, .name = std::string(name)};
+    const bool hash_added = token_hashes_.emplace(token.hash, address).second;
+    const bool name_added = user.tokens.emplace(name, token).second;
+    GALGO_CHECK(hash_added);
+    GALGO_CHECK(name_added);
+    if (token.expiry_at.has_value()) {
+        token_expiries_.emplace(*token.expiry_at, address);
+    }
+}
+
+/// The user has it.
+void State::erase_token(User& user, std::string_view name) {
+    const auto found = user.tokens.find(name);
+    GALGO_CHECK(found != user.tokens.end());
+    if (found->second.expiry_at.has_value()) {
+        token_expiries_.erase(
+            {*found->second.expiry_at, TokenAddress{.user = user.id, .name = found->first}});
+    }
+    token_hashes_.erase(found->second.hash);
+    user.tokens.erase(found);
+}
+
 const std::set<GroupAddress>* State::memberships_of(ClientId client) const noexcept {
     const auto found = memberships_.find(client);
     return found == memberships_.end() ? nullptr : &found->second;
@@ -97,8 +147,8 @@ bool State::allows(model::UserId user, model::Rule rule, model::StreamId stream,
         return true;
     }
     const User* row = users_.find(user);
-    return row != nullptr && row->permissions.has_value() &&
-           model::allows(*row->permissions, rule, stream, topic);
+    return row != nullptr && row->status == wire::UserStatus::kActive &&
+           row->permissions.has_value() && model::allows(*row->permissions, rule, stream, topic);
 }
 
 void State::check_invariants() const {
@@ -106,8 +156,33 @@ void State::check_invariants() const {
     GALGO_CHECK(stream_names_.size() == streams_.size());
     GALGO_CHECK(user_names_.size() == users_.size());
     GALGO_CHECK(metadata_revision_ <= op_);
+    GALGO_CHECK(users_.empty() || users_.find(model::kRootUserId) != nullptr);
+    std::size_t token_count = 0;
+    std::size_t expiring_count = 0;
     for (const User& user : users_.rows()) {
         GALGO_CHECK(user_names_.find(user.name) == user.id);
+        GALGO_CHECK(user.id.value() < kUserCountMax);
+        GALGO_CHECK(user.created_op <= op_);
+        for (const auto& [name, token] : user.tokens) {
+            const auto by_hash = token_hashes_.find(token.hash);
+            GALGO_CHECK(by_hash != token_hashes_.end());
+            GALGO_CHECK(by_hash->second == (TokenAddress{.user = user.id, .name = name}));
+            ++token_count;
+            if (token.expiry_at.has_value()) {
+                GALGO_CHECK(token_expiries_.contains(
+                    {*token.expiry_at, TokenAddress{.user = user.id, .name = name}}));
+                ++expiring_count;
+            }
+        }
+    }
+    GALGO_CHECK(token_hashes_.size() == token_count);
+    GALGO_CHECK(token_expiries_.size() == expiring_count);
+    for (const auto& [client, session] : sessions_.by_client()) {
+        const User* user = users_.find(session.user);
+        GALGO_CHECK(user != nullptr);
+        GALGO_CHECK(user->status == wire::UserStatus::kActive);
+        GALGO_CHECK(user->created_op.value() < session.epoch.value());
+        GALGO_CHECK(session.epoch.value() <= op_.value());
     }
     for (const Stream& stream : streams_.rows()) {
         GALGO_CHECK(stream_names_.find(stream.name) == stream.id);

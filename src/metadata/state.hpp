@@ -1,20 +1,23 @@
-// The metadata of a node: streams with their topics, partitions and consumer groups; users;
-// sessions.
+// The metadata of a node: streams with their topics, partitions and consumer groups; users with
+// their permissions and access tokens; sessions.
 //
 // A State is a plain copyable value, changed only by metadata/apply.hpp, one committed operation at
 // a time. Shard 0 holds two of them (left and right) and applies every operation to both; all other
 // shards read the published one. Nothing in it depends on addresses, hashes or clocks: equal logs
-// give equal states (metadata/digest.hpp), and every walk over rows is by ascending id.
+// give equal states (metadata/snapshot.hpp), and every walk over rows is by ascending id.
 //
 // Invariants (check_invariants):
 //  * a name is unique in its scope and its index entry names the row that bears it;
 //  * partitions are dense, ids 0..n-1; a group spans exactly the partitions of its topic;
 //  * group ids only grow; group members have a session; `memberships_of` mirrors the groups;
-//  * incarnation of a partition = op that created or last purged it.
+//  * incarnation of a partition = op that created or last purged it;
+//  * root is there as soon as any user is; every session belongs to a user that is active;
+//  * a token's hash names it in the whole node; both token indexes mirror the users' tokens.
 //
 // Pointers and references handed out are valid until the next operation is applied to this State.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +29,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -110,13 +114,40 @@ struct Stream {
     [[nodiscard]] Topic* find_topic(const wire::Identifier& wanted) noexcept;
 };
 
+/// Users of a node. Ours; the reference server has no bound.
+inline constexpr std::uint32_t kUserCountMax = 1U << 16U;
+inline constexpr std::uint32_t kTokensPerUserMaxDefault = 100;
+
+/// SHA-256 of an access token. The token itself is known to its holder alone.
+using TokenHash = std::array<std::byte, 32>;
+
+struct Token {
+    TokenHash hash{};
+    std::optional<Timestamp> expiry_at;  ///< none: never
+
+    [[nodiscard]] bool expired(Timestamp now) const noexcept {
+        return expiry_at.has_value() && *expiry_at <= now;
+    }
+    bool operator==(const Token&) const noexcept = default;
+};
+
 struct User {
     model::UserId id;
     std::string name;
     Timestamp created_at;
+    /// Op that created it: tells apart two users that had the same id one after the other.
+    OpNumber created_op;
     wire::UserStatus status = wire::UserStatus::kActive;
     std::string password_hash;  ///< PHC string
     std::optional<model::Permissions> permissions;
+    std::map<std::string, Token, std::less<>> tokens{};  ///< by name
+};
+
+/// A token and whose it is. Borrows the rows.
+struct TokenRow {
+    const User& user;
+    std::string_view name;
+    const Token& token;
 };
 
 /// Names a consumer group in this node.
@@ -141,8 +172,8 @@ class State {
 
     /// Last applied operation; 0 = none.
     [[nodiscard]] OpNumber op() const noexcept { return op_; }
-    /// Last operation that changed streams, topics, partitions or groups: unequal revisions tell a
-    /// reader that a cached resolution may be stale.
+    /// Last operation that changed anything but sessions: unequal revisions tell a reader that a
+    /// cached resolution or permission may be stale.
     [[nodiscard]] OpNumber metadata_revision() const noexcept { return metadata_revision_; }
 
     // Look-ups by number or byte-exact name; null when there is none.
@@ -157,6 +188,14 @@ class State {
     [[nodiscard]] const Partition* find_partition(PartitionKey key) const noexcept;
     [[nodiscard]] const User* find_user(const wire::Identifier& id) const noexcept;
     [[nodiscard]] const User* find_user_by_name(std::string_view name) const noexcept;
+    /// Whom a session acts for. Null when the user is gone or inactive, or when its id is another
+    /// user's by now: the session ended with that, but not everybody has heard of it yet.
+    [[nodiscard]] const User* find_user_of_session(model::UserId user,
+                                                   SessionId session) const noexcept;
+    /// Expired ones too, until they are removed.
+    [[nodiscard]] std::optional<TokenRow> find_token(const TokenHash& hash) const noexcept;
+    /// Is there something for Operation kExpireTokens to do?
+    [[nodiscard]] bool has_expired_tokens(Timestamp now) const noexcept;
 
     [[nodiscard]] const Streams& streams() const noexcept { return streams_; }
     [[nodiscard]] const Users& users() const noexcept { return users_; }
@@ -164,9 +203,9 @@ class State {
     /// The groups that `client` is a member of, ascending; null when there are none.
     [[nodiscard]] const std::set<GroupAddress>* memberships_of(ClientId client) const noexcept;
 
-    /// Does `user` pass `rule`? Root passes everything; an unknown user and one without a
-    /// permission record nothing. The stream counts for rules at stream and topic level, the topic
-    /// for those at topic level.
+    /// Does `user` pass `rule`? Root passes everything; an unknown user, an inactive one and one
+    /// without a permission record nothing. The stream counts for rules at stream and topic level,
+    /// the topic for those at topic level.
     [[nodiscard]] bool allows(model::UserId user, model::Rule rule, model::StreamId stream = {},
                               model::TopicId topic = {}) const noexcept;
 
@@ -178,7 +217,17 @@ class State {
     friend class Applier;
     friend class StateCodec;
 
+    struct TokenAddress {
+        model::UserId user;
+        std::string name;
+
+        auto operator<=>(const TokenAddress&) const noexcept = default;
+    };
+
     [[nodiscard]] Stream* find_stream_row(const wire::Identifier& id) noexcept;
+    [[nodiscard]] User* find_user_row(const wire::Identifier& id) noexcept;
+    void insert_token(User& user, std::string_view name, const Token& token);
+    void erase_token(User& user, std::string_view name);
 
     OpNumber op_;
     OpNumber metadata_revision_;
@@ -186,6 +235,8 @@ class State {
     NameIndex<model::StreamId> stream_names_;
     Users users_;
     NameIndex<model::UserId> user_names_;
+    std::map<TokenHash, TokenAddress> token_hashes_;
+    std::set<std::pair<Timestamp, TokenAddress>> token_expiries_;  ///< of those that expire
     Sessions sessions_;
     std::map<ClientId, std::set<GroupAddress>> memberships_;
 };

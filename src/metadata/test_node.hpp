@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +72,45 @@ inline Bytes group_body(Identifier stream, Identifier topic, Identifier group) {
     return body_of(wire::GroupRequest{stream, topic, group});
 }
 
+inline Bytes user_body(Identifier user) {
+    return body_of(wire::UserRequest{user});
+}
+inline Bytes create_user(std::string_view name, std::optional<model::Permissions> permissions = {},
+                         wire::UserStatus status = wire::UserStatus::kActive) {
+    return body_of(wire::CreateUserRequest{.username = name,
+                                           .password = "password",
+                                           .status = status,
+                                           .permissions = std::move(permissions),
+                                           .options = {}});
+}
+inline Bytes rename_user(Identifier user, std::string_view name) {
+    return body_of(
+        wire::UpdateUserRequest{.user = user, .username = name, .status = {}, .options = {}});
+}
+inline Bytes set_status(Identifier user, wire::UserStatus status) {
+    return body_of(
+        wire::UpdateUserRequest{.user = user, .username = {}, .status = status, .options = {}});
+}
+inline Bytes update_permissions(Identifier user, std::optional<model::Permissions> permissions) {
+    return body_of(
+        wire::UpdatePermissionsRequest{.user = user, .permissions = std::move(permissions)});
+}
+inline Bytes change_password(Identifier user) {
+    return body_of(wire::ChangePasswordRequest{
+        .user = user, .current_password = "password", .new_password = "another"});
+}
+inline Bytes create_token(std::string_view name, std::uint64_t lifetime_us = 0) {
+    return body_of(wire::CreateTokenRequest{.name = name, .expiry_us = lifetime_us});
+}
+inline Bytes delete_token(std::string_view name) {
+    return body_of(wire::DeleteTokenRequest{.name = name});
+}
+inline TokenHash token_hash(std::uint32_t number) {
+    TokenHash hash{};
+    store<std::uint32_t>(hash, 0, number);
+    return hash;
+}
+
 inline Identifier id(std::uint32_t number) {
     return Identifier::numbered(number);
 }
@@ -115,8 +155,14 @@ class Node {
     }
 
     /// Admission, then commit; a refusal at admission gives its code as result.
-    ApplyOutcome request(Operation operation, const Bytes& body, Who who) {
-        const Result<Admitted> admitted = admit({.operation = operation, .body = body});
+    ApplyOutcome request(Operation operation, const Bytes& body, Who who,
+                         const Sealed& sealed = {.password_hash = "hash",
+                                                 .verified_hash = "hash"}) {
+        const Result<Admitted> admitted = admit(left_, {.operation = operation,
+                                                        .body = body,
+                                                        .user = who.user,
+                                                        .sealed = &sealed,
+                                                        .tokens_per_user_max = kTokensPerUserMax});
         if (!admitted.has_value()) {
             ApplyOutcome refused;
             refused.result = admitted.error().code;
@@ -130,6 +176,9 @@ class Node {
     ErrorCode result(Operation operation, const Bytes& body, Who who) {
         return request(operation, body, who).result;
     }
+    ErrorCode result(Operation operation, const Bytes& body, Who who, const Sealed& sealed) {
+        return request(operation, body, who, sealed).result;
+    }
     ErrorCode result(Operation operation, const Bytes& body) {
         return request(operation, body).result;
     }
@@ -138,17 +187,42 @@ class Node {
         if (left_.users().empty()) {
             EXPECT_EQ(commit(make_create_root("iggy", "hash"), Who{}).result, ErrorCode::kOk);
         }
-        EXPECT_EQ(commit(make_register(who.user), who).result, ErrorCode::kOk);
+        EXPECT_EQ(try_login(who), ErrorCode::kOk);
+    }
+    ErrorCode try_login(Who who, std::optional<TokenHash> token = {}) {
+        const User* user = left_.users().find(who.user);
+        return commit(
+                   make_register({.user = who.user,
+                                  .user_created = user == nullptr ? OpNumber(0) : user->created_op,
+                                  .token = token}),
+                   who)
+            .result;
     }
 
     /// A third state from the log alone.
     State replayed(PartitionStatsRegistry& registry) const {
         State state(options_);
-        for (const Entry& entry : log_) {
-            (void)apply(state, registry, view(entry));
-        }
+        replay_behind(state, registry);
         return state;
     }
+    /// Brings a state of this log up to its end.
+    void replay_behind(State& state, PartitionStatsRegistry& registry) const {
+        for (const Entry& entry : log_) {
+            if (entry.op > state.op()) {
+                (void)apply(state, registry, view(entry));
+            }
+        }
+    }
+    /// Bodies of the whole log, one behind the other.
+    [[nodiscard]] Bytes log_bytes() const {
+        Bytes bytes;
+        for (const Entry& entry : log_) {
+            bytes.insert(bytes.end(), entry.body.begin(), entry.body.end());
+        }
+        return bytes;
+    }
+    void advance_clock(std::uint64_t us) { now_ = now_.plus(us); }
+    static constexpr std::uint32_t kTokensPerUserMax = 3;
 
     [[nodiscard]] const State& state() const noexcept { return left_; }
     [[nodiscard]] const State& other_copy() const noexcept { return right_; }

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/ids.hpp"
 #include "memory/buffer.hpp"
+#include "metadata/operation.hpp"
 #include "model/ids.hpp"
 #include "net/connection_sink.hpp"
 #include "partitions/types.hpp"
@@ -74,6 +75,8 @@ struct MetadataCommand {
     u128 request_checksum = 0;
     model::UserId user;
     memory::BufRef body;
+    /// What its handler made of a password or token in the body.
+    std::optional<metadata::Sealed> sealed{};
 };
 
 /// Credentials were verified: give `client` a session.
@@ -81,7 +84,7 @@ struct RegisterCommand {
     static constexpr bool kShardPortable = true;
     runtime::Ticket ticket;
     ClientId client;
-    model::UserId user;
+    metadata::Login login;
 };
 
 /// Ends a session: logout, or a lost connection.

@@ -17,6 +17,7 @@ using coro::Task;
 namespace {
 
 constexpr std::uint64_t kFullDiskLineNs = 10 * kSecond;
+constexpr ShardIndex kMetadataShard{0};
 
 std::vector<std::byte> rejection(ErrorCode code) {
     const auto body = wire::rejection_body(code);
@@ -99,18 +100,24 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
     }
 
     Result<metadata::Admitted> admitted =
-        metadata::admit({.operation = command.operation, .body = command.body.bytes()});
+        metadata::admit(pair_.read(kMetadataShard).state,
+                        {.operation = command.operation,
+                         .body = command.body.bytes(),
+                         .user = command.user,
+                         .sealed = command.sealed.has_value() ? &*command.sealed : nullptr,
+                         .tokens_per_user_max = options_.tokens_per_user_max});
     if (!admitted.has_value()) {
         co_return MetadataReply{.status = admitted.error().code, .commit = commit()};
     }
     command.body.reset();
 
     InFlight in_flight(loop_.ready());
-    in_flight.operation.prepare = {.client = command.client,
-                                   .session = command.session,
-                                   .request = command.request,
-                                   .request_checksum = command.request_checksum,
-                                   .user = command.user};
+    in_flight.operation.prepare = {
+        .client = command.client,
+        .session = command.session,
+        .request = command.request,
+        .request_checksum = admitted->keeps_checksum ? command.request_checksum : 0,
+        .user = command.user};
     clients_in_flight_.insert(command.client);
     const ErrorCode error = co_await propose(in_flight, *std::move(admitted));
     clients_in_flight_.erase(command.client);
@@ -122,18 +129,25 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
     co_return reply;
 }
 
-Task<MetadataReply> MetadataPlane::register_client(ClientId client, model::UserId user) {
+Task<MetadataReply> MetadataPlane::register_client(ClientId client, metadata::Login login) {
     if (stopping_) {
         co_return transient(ErrorCode::kTransientNotAccepted);
     }
     InFlight in_flight(loop_.ready());
-    in_flight.operation.prepare = {.client = client, .user = user};
-    const ErrorCode error = co_await propose(in_flight, metadata::make_register(user));
+    in_flight.operation.prepare = {.client = client, .user = login.user};
+    const ErrorCode error = co_await propose(in_flight, metadata::make_register(login));
     if (error != ErrorCode::kOk) {
         co_return transient(error);
     }
-    if (in_flight.applied.result != ErrorCode::kOk) {
-        co_return MetadataReply{.eviction = wire::EvictionReason::kSessionError};
+    switch (in_flight.applied.result) {
+        case ErrorCode::kOk:
+            break;
+        case ErrorCode::kInvalidCredentials:
+            co_return MetadataReply{.eviction = wire::EvictionReason::kInvalidCredentials};
+        case ErrorCode::kInvalidPersonalAccessToken:
+            co_return MetadataReply{.eviction = wire::EvictionReason::kInvalidToken};
+        default:  // the client id is another user's
+            co_return MetadataReply{.eviction = wire::EvictionReason::kSessionError};
     }
     co_return MetadataReply{.op = in_flight.operation.prepare.op, .commit = commit()};
 }
@@ -147,6 +161,9 @@ Task<MetadataReply> MetadataPlane::end_session(ClientId client, SessionId sessio
 }
 
 Task<Status> MetadataPlane::propose_own(metadata::Admitted admitted) {
+    if (stopping_) {
+        co_return fail(ErrorCode::kTransientNotAccepted);
+    }
     InFlight in_flight(loop_.ready());
     in_flight.operation.prepare = {.user = model::kRootUserId};
     const ErrorCode error = co_await propose(in_flight, std::move(admitted));
@@ -261,12 +278,7 @@ void MetadataPlane::publish_committed() {
         in_flight.applied = pair_.apply(std::move(operation));
         if (prepare.operation != metadata::LogOperation::kRegister &&
             prepare.operation != metadata::LogOperation::kLogout) {
-            std::vector<std::byte>& payload = in_flight.applied.payload;
-            if (in_flight.applied.result == ErrorCode::kOk) {
-                payload.insert(payload.begin(), wire::kResultOk.begin(), wire::kResultOk.end());
-            } else {
-                payload = rejection(in_flight.applied.result);
-            }
+            in_flight.applied.payload = metadata::reply_body(prepare.operation, in_flight.applied);
         }
         metadata::record_commit(clients_, prepare, in_flight.applied, in_flight.applied.payload);
     }

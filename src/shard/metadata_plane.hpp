@@ -43,6 +43,7 @@ class MetadataPlane : public coro::Anchored {
         std::uint8_t pipeline_max = 32;
         OpNumber head;             ///< last entry of the log
         Timestamp last_timestamp;  ///< its stamp
+        std::uint32_t tokens_per_user_max = metadata::kTokensPerUserMaxDefault;
         OnChanges on_changes;
         observe::Histogram* commit_times =
             nullptr;  ///< admission to published; null = not recorded
@@ -59,8 +60,9 @@ class MetadataPlane : public coro::Anchored {
 
     /// A client's command; the reply carries its whole body.
     coro::Task<MetadataReply> submit(MetadataCommand command);
-    /// A new session for `client` (verified as `user`). The session number is the reply's `op`.
-    coro::Task<MetadataReply> register_client(ClientId client, model::UserId user);
+    /// A new session for `client`, whose credentials were verified. The session number is the
+    /// reply's `op`. Evicts when the user or the token is gone by the time it is logged.
+    coro::Task<MetadataReply> register_client(ClientId client, metadata::Login login);
     /// Logout or loss of the connection. Nothing happens when the session is not the client's
     /// current one.
     coro::Task<MetadataReply> end_session(ClientId client, SessionId session);

@@ -105,13 +105,13 @@ Task<MetadataReply> Router::metadata(MetadataCommand command) {
     co_return reply.has_value() ? *std::move(reply) : busy();
 }
 
-Task<MetadataReply> Router::register_client(ClientId client, model::UserId user) {
+Task<MetadataReply> Router::register_client(ClientId client, metadata::Login login) {
     if (plane_ != nullptr) {
-        MetadataReply reply = co_await plane_->register_client(client, user);
+        MetadataReply reply = co_await plane_->register_client(client, login);
         co_return reply;
     }
     std::optional<MetadataReply> reply = co_await ask<MetadataReply>(
-        kMetadataShard, RegisterCommand{.client = client, .user = user});
+        kMetadataShard, RegisterCommand{.client = client, .login = login});
     co_return reply.has_value() ? *std::move(reply) : busy();
 }
 

@@ -33,7 +33,7 @@ class Router {
 
     /// Metadata operations, logins and logouts: to shard 0.
     coro::Task<MetadataReply> metadata(MetadataCommand command);
-    coro::Task<MetadataReply> register_client(ClientId client, model::UserId user);
+    coro::Task<MetadataReply> register_client(ClientId client, metadata::Login login);
     coro::Task<MetadataReply> end_session(ClientId client, SessionId session);
 
     [[nodiscard]] MetadataPlane* plane() const noexcept { return plane_; }

@@ -207,7 +207,7 @@ Task<void> Shard::serve_metadata(Anchor<Shard> shard, ShardIndex from, MetadataC
 
 Task<void> Shard::serve_register(Anchor<Shard> shard, ShardIndex from, RegisterCommand command) {
     GALGO_CHECK(shard->plane_ != nullptr);
-    MetadataReply reply = co_await shard->plane_->register_client(command.client, command.user);
+    MetadataReply reply = co_await shard->plane_->register_client(command.client, command.login);
     shard->port_.reply(from, {.ticket = command.ticket, .body = std::move(reply)});
 }
 

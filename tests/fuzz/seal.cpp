@@ -31,8 +31,9 @@ constexpr std::size_t kRecordBodyBytesAt = 88;
 constexpr std::uint64_t kOffsetDistanceMax = 1000;
 
 // docs/formats/wal.md: operations that the log knows, src/metadata/operation.hpp.
-constexpr std::array<std::uint8_t, 18> kLogOperations{1,   3,   128, 129, 130, 131, 132, 133, 134,
-                                                      135, 136, 137, 139, 140, 148, 149, 200, 201};
+constexpr std::array<std::uint8_t, 26> kLogOperations{1,   3,   128, 129, 130, 131, 132, 133, 134,
+                                                      135, 136, 137, 139, 140, 141, 142, 143, 144,
+                                                      145, 146, 147, 148, 149, 200, 201, 202};
 constexpr std::uint8_t kRegister = 1;
 
 std::uint64_t small(std::uint64_t value, std::uint64_t bound) {
@@ -232,7 +233,7 @@ void seal_entries(MutableBytes bytes, bool structure) {
             client = 1 + small(client, 4);
             whole_client = client;
             session = operation == kRegister ? 0 : sessions[client];
-            user = static_cast<std::uint32_t>(small(user, 2));
+            user = static_cast<std::uint32_t>(small(user, 3));
             if (operation == kRegister) {
                 sessions[client] = entry_op;
             }

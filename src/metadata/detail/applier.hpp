@@ -1,7 +1,7 @@
 // Executes one operation on a State. Each operation is a method that checks everything first and
 // changes the state only when nothing can fail any more; so a refusal leaves no trace. Split over
-// the files apply.cpp (dispatch, sessions, root), apply_streams.cpp, apply_topics.cpp and
-// apply_groups.cpp.
+// the files apply.cpp (dispatch, sessions, root), apply_streams.cpp, apply_topics.cpp,
+// apply_groups.cpp and apply_users.cpp.
 #pragma once
 
 #include <cstddef>
@@ -64,6 +64,26 @@ class Applier {
     void forget_members(const GroupAddress& address, const ConsumerGroup& group);
     void forget_membership(ClientId client, const GroupAddress& address);
 
+    // apply_users.cpp
+    [[nodiscard]] Result<Payload> create_user();
+    [[nodiscard]] Result<Payload> update_user();
+    [[nodiscard]] Result<Payload> delete_user();
+    [[nodiscard]] Result<Payload> update_permissions();
+    [[nodiscard]] Result<Payload> change_password();
+    [[nodiscard]] Result<Payload> create_token();
+    [[nodiscard]] Result<Payload> delete_token();
+    [[nodiscard]] Result<Payload> expire_tokens();
+    void end_sessions_of(model::UserId user);
+    /// Right of the asking user, then the target. Errors: 41, 20.
+    [[nodiscard]] Result<User*> managed_user(const wire::Identifier& id);
+
+    /// The user that asks. Null when it is gone or was deactivated: the session ended with that,
+    /// but the operation was on its way. A row under its id that is younger than the session is
+    /// somebody else's. (Root is never gone, and keeps its rights.)
+    [[nodiscard]] User* acting_user();
+    /// Error: 41.
+    [[nodiscard]] Status require(model::Rule rule, model::StreamId stream = {},
+                                 model::TopicId topic = {});
     // Target and right of the asking user, in this order. Errors: 1009, 2010, 41.
     [[nodiscard]] Result<Stream*> stream_target(const wire::Identifier& stream, model::Rule rule);
     [[nodiscard]] Result<TopicTarget> topic_target(const wire::Identifier& stream,

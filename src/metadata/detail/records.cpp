@@ -21,6 +21,14 @@ void put_partition(ByteWriter& to, model::PartitionId id, const Partition& parti
              .messages_count = counters.message_count});
 }
 
+wire::UserRecord user_record(const User& user) noexcept {
+    return {.id = user.id,
+            .created_at = user.created_at,
+            .status = user.status,
+            .username = user.name,
+            .options = {}};
+}
+
 }  // namespace
 
 void put_stream(ByteWriter& to, const Stream& stream) {
@@ -57,6 +65,10 @@ void put_group(ByteWriter& to, const ConsumerGroup& group) {
                                 .name = group.name});
 }
 
+void put_user(ByteWriter& to, const User& user) {
+    wire::put_user_record(to, user_record(user));
+}
+
 std::vector<std::byte> stream_details(const Stream& stream) {
     ByteWriter to;
     put_stream(to, stream);
@@ -81,6 +93,13 @@ std::vector<std::byte> group_details(const ConsumerGroup& group) {
     for (const groups::Member& member : group.assignment.members()) {
         wire::put_group_member(to, member.id, member.partitions);
     }
+    return std::move(to).take();
+}
+
+std::vector<std::byte> user_details(const User& user) {
+    ByteWriter to;
+    wire::put_user_details(to, user_record(user),
+                           user.permissions.has_value() ? &*user.permissions : nullptr);
     return std::move(to).take();
 }
 

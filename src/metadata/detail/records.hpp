@@ -16,6 +16,8 @@ void put_stream(ByteWriter& to, const Stream& stream);
 void put_topic(ByteWriter& to, const Topic& topic);
 /// Group record without members.
 void put_group(ByteWriter& to, const ConsumerGroup& group);
+/// User record without permissions.
+void put_user(ByteWriter& to, const User& user);
 
 /// GetStream and CreateStream: the stream and its topics.
 [[nodiscard]] std::vector<std::byte> stream_details(const Stream& stream);
@@ -23,5 +25,7 @@ void put_group(ByteWriter& to, const ConsumerGroup& group);
 [[nodiscard]] std::vector<std::byte> topic_details(const Topic& topic);
 /// GetConsumerGroup and CreateConsumerGroup: the group and its members.
 [[nodiscard]] std::vector<std::byte> group_details(const ConsumerGroup& group);
+/// GetUser and CreateUser: the user and its permissions.
+[[nodiscard]] std::vector<std::byte> user_details(const User& user);
 
 }  // namespace galgo::metadata::detail

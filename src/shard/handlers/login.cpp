@@ -1,6 +1,8 @@
-// Login and logout. A login verifies the credentials on the offload thread, then registers the
-// client in the metadata log; the session number is the position of that Register.
+// Login and logout. A login verifies the credentials (a password on the offload thread, a token by
+// its hash in the published metadata), then registers the client in the metadata log; the session
+// number is the position of that Register. Which of the two a body is tells only its shape.
 #include "crypto/password.hpp"
+#include "crypto/sha256.hpp"
 #include "observe/log.hpp"
 #include "shard/handlers/handlers.hpp"
 #include "wire/replies.hpp"
@@ -16,7 +18,7 @@ namespace {
 struct Credentials {
     std::string phc;  ///< what to verify against; empty for those who cannot log in
     std::string password;
-    model::UserId user = model::kNoUserId;
+    metadata::Login login{.user = model::kNoUserId, .user_created = {}, .token = {}};
     bool acceptable = false;  ///< known, active and of legal length
 };
 
@@ -30,10 +32,59 @@ Credentials look_up(const Services& services, const wire::LoginRequest& request)
                        request.password.size() <= model::kPasswordSizeMax;
     if (user != nullptr && legal && user->status == wire::UserStatus::kActive) {
         credentials.phc = user->password_hash;
-        credentials.user = user->id;
+        credentials.login = {.user = user->id, .user_created = user->created_op, .token = {}};
         credentials.acceptable = true;
     }
     return credentials;
+}
+
+/// Who holds the token. Unknown and expired ones look the same.
+std::expected<metadata::Login, EvictionReason> verify_token(
+    const Services& services, const wire::TokenLoginRequest& request) {
+    const metadata::TokenHash hash = crypto::sha256(as_bytes(request.token));
+    const std::optional<metadata::TokenRow> row = services.metadata.state().find_token(hash);
+    if (!row.has_value() || row->token.expired(services.loop.wall_now())) {
+        return std::unexpected(EvictionReason::kInvalidToken);
+    }
+    if (row->user.status != wire::UserStatus::kActive) {
+        return std::unexpected(EvictionReason::kUserInactive);
+    }
+    return metadata::Login{
+        .user = row->user.id, .user_created = row->user.created_op, .token = hash};
+}
+
+struct Refusal {
+    std::optional<EvictionReason> eviction;
+    ErrorCode status = ErrorCode::kOk;  ///< without an eviction: the server is busy
+};
+
+/// Whom the credentials in the body stand for.
+Task<std::expected<metadata::Login, Refusal>> verify(Services& services, ConstBytes body) {
+    EvictionReason reason = EvictionReason::kMalformedLogin;
+    if (const Result<wire::LoginRequest> request = wire::LoginRequest::decode(body);
+        request.has_value()) {
+        const Credentials credentials = look_up(services, *request);
+        const Result<bool> verified = co_await runtime::offload(services.offload, [&credentials] {
+            return crypto::verify_password(credentials.phc, credentials.password);
+        });
+        if (!verified.has_value()) {
+            co_return std::unexpected(Refusal{.eviction = {}, .status = verified.error().code});
+        }
+        if (*verified && credentials.acceptable) {
+            co_return credentials.login;
+        }
+        reason = EvictionReason::kInvalidCredentials;
+    }
+    // wire: wrong credentials may still be a token that happens to have their shape.
+    const Result<wire::TokenLoginRequest> by_token = wire::TokenLoginRequest::decode(body);
+    if (!by_token.has_value()) {
+        co_return std::unexpected(Refusal{.eviction = reason});
+    }
+    const std::expected<metadata::Login, EvictionReason> login = verify_token(services, *by_token);
+    if (!login.has_value()) {
+        co_return std::unexpected(Refusal{.eviction = login.error()});
+    }
+    co_return *login;
 }
 
 void fill_login_reply(const Services& services, const net::Frame& frame, const Session& session,
@@ -65,24 +116,14 @@ Task<void> handle_register(Services& services, Session& session, net::Frame& fra
         reply.eviction.version_min = wire::kProtocolVersionMin;
         co_return;
     }
-    const Result<wire::LoginRequest> request = wire::LoginRequest::decode(frame.body.bytes());
-    if (!request.has_value()) {
-        // A login by token has this shape; there are no tokens in this version.
-        const bool by_token = wire::TokenLoginRequest::decode(frame.body.bytes()).has_value();
-        reply.set_eviction(header.client, by_token ? EvictionReason::kInvalidToken
-                                                   : EvictionReason::kMalformedLogin);
-        co_return;
-    }
-    const Credentials credentials = look_up(services, *request);
-    const Result<bool> verified = co_await runtime::offload(services.offload, [&credentials] {
-        return crypto::verify_password(credentials.phc, credentials.password);
-    });
+    const std::expected<metadata::Login, Refusal> verified =
+        co_await verify(services, frame.body.bytes());
     if (!verified.has_value()) {
-        reply.set_status(header, verified.error().code);
-        co_return;
-    }
-    if (!*verified || !credentials.acceptable) {
-        reply.set_eviction(header.client, EvictionReason::kInvalidCredentials);
+        if (verified.error().eviction.has_value()) {
+            reply.set_eviction(header.client, *verified.error().eviction);
+        } else {
+            reply.set_status(header, verified.error().status);
+        }
         co_return;
     }
     if (session.bound) {
@@ -91,7 +132,7 @@ Task<void> handle_register(Services& services, Session& session, net::Frame& fra
         co_return;
     }
     const MetadataReply registered =
-        co_await services.router.register_client(header.client, credentials.user);
+        co_await services.router.register_client(header.client, *verified);
     if (registered.eviction.has_value()) {
         reply.set_eviction(header.client, *registered.eviction);
         co_return;
@@ -103,7 +144,7 @@ Task<void> handle_register(Services& services, Session& session, net::Frame& fra
         co_return;
     }
     if (!services.sessions.bind(session, header.client, SessionId{registered.op.value()},
-                                credentials.user, services.metadata.state().sessions())) {
+                                verified->user, services.metadata.state().sessions())) {
         reply.set_eviction(header.client, EvictionReason::kNoSession);
         co_return;
     }
