@@ -67,6 +67,8 @@ class ClientTable {
     [[nodiscard]] std::size_t reply_bytes() const noexcept { return reply_bytes_; }
 
  private:
+    friend class ClientTableCodec;
+
     struct CachedReply {
         ClientId client;
         RequestNumber request;

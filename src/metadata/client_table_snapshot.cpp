@@ -1,0 +1,135 @@
+#include "metadata/client_table_snapshot.hpp"
+
+#include <iterator>
+
+#include "base/check.hpp"
+#include "crypto/hash.hpp"
+#include "wire/primitives.hpp"
+
+namespace galgo::metadata {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x5443'4D47;  // "GMCT"
+constexpr std::uint16_t kVersion = 1;
+constexpr std::size_t kHeadSize = 8;
+constexpr std::size_t kChecksumSize = 8;
+
+}  // namespace
+
+/// Sees the private parts of ClientTable to write and to rebuild them.
+class ClientTableCodec {
+ public:
+    static std::vector<std::byte> encode(const ClientTable& table) {
+        ByteWriter to;
+        to.put<std::uint32_t>(kMagic);
+        to.put<std::uint16_t>(kVersion);
+        to.put<std::uint16_t>(0);
+        to.put<std::uint32_t>(static_cast<std::uint32_t>(table.entries_.size()));
+        for (const auto& [client, entry] : table.entries_) {
+            to.put<u128>(client.value());
+            to.put<std::uint64_t>(entry.epoch.value());
+            to.put<std::uint32_t>(entry.user.value());
+            to.put<std::uint64_t>(entry.watermark.value());
+            to.put<u128>(entry.watermark_checksum);
+        }
+        to.put<std::uint32_t>(static_cast<std::uint32_t>(table.replies_.size()));
+        for (const ClientTable::CachedReply& reply : table.replies_) {
+            to.put<u128>(reply.client.value());
+            to.put<std::uint64_t>(reply.request.value());
+            to.put<u128>(reply.checksum);
+            wire::put_block32(to, reply.bytes);
+        }
+        to.put<std::uint64_t>(crypto::xxh3_64(to.bytes()));
+        return std::move(to).take();
+    }
+
+    static bool decode(ConstBytes content, ClientTable& table) {
+        wire::FieldReader from(content);
+        const std::uint32_t client_count = from.u32();
+        for (std::uint32_t i = 0; i < client_count && !from.failed(); ++i) {
+            if (!decode_client(from, table)) {
+                return false;
+            }
+        }
+        const std::uint32_t reply_count = from.u32();
+        for (std::uint32_t i = 0; i < reply_count && !from.failed(); ++i) {
+            if (!decode_reply(from, table)) {
+                return false;
+            }
+        }
+        return !from.failed() && from.remaining() == 0;
+    }
+
+    static void clear(ClientTable& table) {
+        table.entries_.clear();
+        table.replies_.clear();
+        table.reply_bytes_ = 0;
+    }
+
+ private:
+    static bool decode_client(wire::FieldReader& from, ClientTable& table) {
+        const auto client = from.id<ClientId>();
+        ClientTable::Entry entry;
+        entry.epoch = from.id<SessionId>();
+        entry.user = from.id<model::UserId>();
+        entry.watermark = from.id<RequestNumber>();
+        entry.watermark_checksum = from.number<u128>();
+        const bool ascends = table.entries_.empty() || table.entries_.rbegin()->first < client;
+        if (from.failed() || !ascends) {
+            return false;
+        }
+        table.entries_.emplace_hint(table.entries_.end(), client, std::move(entry));
+        return true;
+    }
+
+    static bool decode_reply(wire::FieldReader& from, ClientTable& table) {
+        ClientTable::CachedReply reply;
+        reply.client = from.id<ClientId>();
+        reply.request = from.id<RequestNumber>();
+        reply.checksum = from.number<u128>();
+        const ConstBytes bytes = from.block32();
+        const auto owner = table.entries_.find(reply.client);
+        if (from.failed() || owner == table.entries_.end()) {
+            return false;
+        }
+        ClientTable::Entry& entry = owner->second;
+        if (reply.request > entry.watermark || entry.replies.size() == kRepliesPerClient ||
+            (!entry.replies.empty() && reply.request <= entry.replies.back()->request)) {
+            return false;
+        }
+        reply.bytes.assign(bytes.begin(), bytes.end());
+        table.reply_bytes_ += bytes.size();
+        table.replies_.push_back(std::move(reply));
+        entry.replies.push_back(std::prev(table.replies_.end()));
+        while (table.reply_bytes_ > table.reply_bytes_max_) {
+            table.drop_oldest_reply(table.entries_.find(table.replies_.front().client)->second);
+        }
+        return true;
+    }
+};
+
+std::vector<std::byte> encode_client_table(const ClientTable& table) {
+    return ClientTableCodec::encode(table);
+}
+
+Status decode_client_table(ConstBytes bytes, ClientTable& table) {
+    GALGO_CHECK(table.client_count() == 0);
+    if (bytes.size() < kHeadSize + kChecksumSize || load<std::uint32_t>(bytes, 0) != kMagic) {
+        return fail(ErrorCode::kStateFileCorrupted);
+    }
+    const ConstBytes content = bytes.first(bytes.size() - kChecksumSize);
+    if (load<std::uint64_t>(bytes, content.size()) != crypto::xxh3_64(content)) {
+        return fail(ErrorCode::kStateFileCorrupted);
+    }
+    if (const auto version = load<std::uint16_t>(bytes, 4); version != kVersion) {
+        return fail(ErrorCode::kInvalidVersion, version);
+    }
+    const bool head_fits = load<std::uint16_t>(bytes, 6) == 0;
+    if (!head_fits || !ClientTableCodec::decode(content.subspan(kHeadSize), table)) {
+        ClientTableCodec::clear(table);
+        return fail(ErrorCode::kStateFileCorrupted);
+    }
+    return {};
+}
+
+}  // namespace galgo::metadata
