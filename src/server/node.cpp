@@ -369,6 +369,11 @@ void Node::start_threads() {
         .metadata_pipeline_max = static_cast<std::uint8_t>(config_.metadata.prepare_queue_depth),
         .metadata_head = replayed_op_,
         .metadata_timestamp = replayed_timestamp_,
+        .tokens_per_user_max =
+            static_cast<std::uint32_t>(config_.personal_access_token.max_tokens_per_user),
+        .token_cleaner_interval_ns = config_.personal_access_token.cleaner.enabled
+                                         ? config_.personal_access_token.cleaner.interval_ns
+                                         : 0,
         .connections = {.frame_bytes_max = facts_.frame_bytes_max,
                         .connections_max = connections_max_of_shard(cpus_.size())},
         .times = times_});

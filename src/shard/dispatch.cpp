@@ -30,6 +30,9 @@ constexpr std::array kReadHandlers{
     ReadRow{CommandCode::kGetClusterMetadata, handle_get_cluster_metadata},
     ReadRow{CommandCode::kDescribeOptions, handle_describe_options},
     ReadRow{CommandCode::kGetMe, handle_get_me},
+    ReadRow{CommandCode::kGetUser, handle_get_user},
+    ReadRow{CommandCode::kGetUsers, handle_get_users},
+    ReadRow{CommandCode::kGetPersonalAccessTokens, handle_get_tokens},
     ReadRow{CommandCode::kPollMessages, handle_poll_messages},
     ReadRow{CommandCode::kGetConsumerOffset, handle_get_consumer_offset},
     ReadRow{CommandCode::kGetStream, handle_get_stream},
@@ -69,7 +72,17 @@ Handler find_write_handler(Operation operation) noexcept {
         case Operation::kDeleteConsumerGroup:
         case Operation::kJoinConsumerGroup:
         case Operation::kLeaveConsumerGroup:
+        case Operation::kUpdateUser:
+        case Operation::kDeleteUser:
+        case Operation::kUpdatePermissions:
+        case Operation::kDeletePersonalAccessToken:
             return handle_metadata_write;
+        case Operation::kCreateUser:
+            return handle_create_user;
+        case Operation::kChangePassword:
+            return handle_change_password;
+        case Operation::kCreatePersonalAccessToken:
+            return handle_create_token;
         default:
             return nullptr;
     }
@@ -119,6 +132,10 @@ Task<void> Dispatcher::on_frame(net::ConnectionContext& context, net::Frame fram
     if (is_legacy_login(header)) {
         reply.set_eviction(header.client, EvictionReason::kMalformedLogin);
         co_return;
+    }
+    if (session.bound &&
+        services_.metadata.state().find_user_of_session(session.user, session.epoch) == nullptr) {
+        services_.sessions.unbind(session);
     }
     if (session.bound) {
         co_await on_bound_frame(session, frame, reply);

@@ -16,6 +16,7 @@ constexpr std::size_t kReplySlotCount = 8192;
 constexpr std::uint64_t kHousekeepingNs = kSecond;
 /// Files, or pieces of 32 MiB of large ones, deleted at a time.
 constexpr std::size_t kTrashStepsMax = 256;
+constexpr std::uint32_t kExpiredTokensPerOperation = 256;
 
 ShardTimes times_of(const Process& process, ShardIndex self) {
     return self.value() < process.times.size() ? process.times[self.value()] : ShardTimes{};
@@ -55,6 +56,7 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
                                       .pipeline_max = process.metadata_pipeline_max,
                                       .head = process.metadata_head,
                                       .last_timestamp = process.metadata_timestamp,
+                                      .tokens_per_user_max = process.tokens_per_user_max,
                                       .on_changes =
                                           [this](const std::vector<metadata::Change>& changes) {
                                               on_changes(changes);
@@ -123,6 +125,9 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
                 shard->loop_.io(), shard->loop_.ready(), kTrashStepsMax);
             static_cast<void>(emptied);  // what is left is tried again in a second
         }
+        if (shard->plane_ != nullptr) {
+            co_await shard->remove_expired_tokens();
+        }
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
                             .open_partitions = shard->table_.open_count()};
@@ -135,6 +140,23 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         shard->health_.update(std::move(report));
     }
     shard->housekeeping_done_.set();
+}
+
+/// Expired tokens are refused by themselves; removing them frees their names and their place.
+Task<void> Shard::remove_expired_tokens() {
+    const std::uint64_t interval_ns = process_.token_cleaner_interval_ns;
+    const Instant now = loop_.io().now();
+    if (interval_ns == 0 || now.value() - tokens_cleaned_at_.value() < interval_ns) {
+        co_return;
+    }
+    tokens_cleaned_at_ = now;
+    while (services_.metadata.state().has_expired_tokens(loop_.wall_now())) {
+        const Status removed =
+            co_await plane_->propose_own(metadata::make_expire_tokens(kExpiredTokensPerOperation));
+        if (!removed.has_value()) {
+            co_return;
+        }
+    }
 }
 
 bool Shard::drain() {

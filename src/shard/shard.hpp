@@ -60,6 +60,8 @@ struct Process {
     std::uint8_t metadata_pipeline_max = 32;
     OpNumber metadata_head;        ///< last entry of the metadata log
     Timestamp metadata_timestamp;  ///< its stamp
+    std::uint32_t tokens_per_user_max = metadata::kTokensPerUserMaxDefault;
+    std::uint64_t token_cleaner_interval_ns = 0;  ///< 0 = expired tokens stay
     net::ConnectionOptions connections;
     std::vector<ShardTimes> times{};  ///< one a shard, or none
 };
@@ -99,6 +101,7 @@ class Shard : public coro::Anchored {
  private:
     static coro::Task<void> housekeep(coro::Anchor<Shard> shard);
     void check_recovery() noexcept;
+    coro::Task<void> remove_expired_tokens();
     bool drain();
     void on_request(ShardIndex from, Request&& request);
     void on_reply(ReplyMessage&& reply);
@@ -141,6 +144,7 @@ class Shard : public coro::Anchored {
     runtime::Sleeper housekeeping_;
     coro::Event housekeeping_done_;
     std::atomic<bool> recovered_{false};
+    Instant tokens_cleaned_at_;
     coro::Scope scope_;
     coro::Scope deliveries_;  ///< of messages that found their lane full
 };

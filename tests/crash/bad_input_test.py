@@ -436,6 +436,13 @@ def bodies_truncated(ctx):
             133: target + str8("never"),
             136: target + struct.pack("<I", 1),
             139: target + str8("never"),
+            141: str8("never") + str8("password") + b"\x01\x00",
+            142: identifier("nobody") + b"\x01" + str8("never") + b"\x00",
+            143: identifier("nobody"),
+            144: identifier("nobody") + str8("password") + str8("password"),
+            145: identifier("nobody") + b"\x01" + struct.pack("<I", 11) + bytes(11),
+            146: str8("never") + bytes(8),
+            147: str8("nobody"),
             g.OP_SEND_MESSAGES: send_body(stream, topic, 0, build_batch([b"abc"], ORIGIN)),
             g.OP_STORE_OFFSET: offset + struct.pack("<QB", 0, 1),
             g.OP_DELETE_OFFSET: offset + b"\x01",
@@ -954,6 +961,123 @@ def disk_full(ctx):
                     time.sleep(0.2)
             read_all(client, stream, "b", [base, again], batch)
         server.stop()
+
+
+@case
+def users_and_tokens(ctx):
+    """What ends with a user, a password and a token; no secret on the disk; the same after a restart."""
+    server = ctx.another_server(
+        ctx.work / "users", environment={"IGGY_PERSONAL_ACCESS_TOKEN_CLEANER_INTERVAL": "1s"}
+    )
+
+    def connect():
+        return Client(server.address)
+
+    def login(name, password):
+        return connect().login(name, password)
+
+    def login_by_token(token):
+        client = connect()
+        prefix = struct.pack("<I", g.PROTOCOL_VERSION) + str8("t") + str8("1")
+        payload = client.call(g.OP_REGISTER, prefix + str8(token) + bytes(4))
+        (_, client.session) = struct.unpack_from("<IQ", payload)
+        return client
+
+    def refused(what, code, act, *arguments):
+        try:
+            act(*arguments)
+        except ServerError as error:
+            expect(error.code == code, f"{what}: error {error.code}, not {code}")
+            return
+        raise Wrong(f"{what}: accepted")
+
+    def create_token(client, name, lifetime_us=0):
+        payload = client.call(146, str8(name) + struct.pack("<Q", lifetime_us))
+        expect(len(payload) > 32 and payload[0] == len(payload) - 1, f"no token: {payload!r}")
+        return payload[1:]
+
+    def user_body(name, password, status=1):
+        return str8(name) + str8(password) + bytes([status, 0])
+
+    secrets = [b"pass1234", b"pass5678"]
+    try:
+        server.start()
+        root = login("iggy", "iggy")
+        stream = root.create_stream("guarded")
+        root.call(141, user_body("alice", "pass1234"))
+        refused("a second alice", 46, root.call, 141, user_body("alice", "pass1234"))
+        refused("a short name", 43, root.call, 141, user_body("al", "pass1234"))
+        refused("a short password", 44, root.call, 141, user_body("carol", "pa"))
+        huge = b"".join(struct.pack("<I", i) + bytes(7) + b"\x01" for i in range(200_000))[:-1] + b"\0"
+        huge = bytes(10) + b"\x01" + huge
+        huge = b"\x01" + struct.pack("<I", len(huge)) + huge
+        refused("permissions of 2 MiB", 3, root.call, 141, user_body("carol", "pass1234")[:-1] + huge)
+        refused("permissions of 2 MiB", 3, root.call, 145, numeric(1) + huge)
+        # Permissions that are there and say nothing; read again after the restart.
+        nothing = bytes(10) + b"\x01" + struct.pack("<I", 9) + bytes(8)
+        nothing = b"\x01" + struct.pack("<I", len(nothing)) + nothing
+        root.call(141, user_body("dave", "pass1234")[:-1] + nothing)
+        dave = root.read(31, identifier("dave"))
+        expect(dave.endswith(nothing), f"the permissions of dave: {dave!r}")
+        refused("deleting root", 48, root.call, 143, numeric(0))
+        refused("restricting root", 49, root.call, 145, numeric(0) + b"\x00")
+
+        alice = login("alice", "pass1234")
+        refused("reading without a right", 41, alice.read, g.GET_STREAM, identifier(stream))
+        refused("deleting without a right", 41, alice.call, g.OP_DELETE_STREAM, identifier(stream))
+        refused("listing users", 41, alice.read, 32)
+        expect(alice.read(31, identifier("alice"))[:4] == struct.pack("<I", 1), "alice does not see herself")
+        refused("a wrong current password", 42, alice.call, 144, numeric(1) + str8("wrong") + str8("pass5678"))
+        alice.call(144, identifier("alice") + str8("pass1234") + str8("pass5678"))
+        refused("the old password", 42, login, "alice", "pass1234")
+        login("alice", "pass5678").close()
+
+        # A repeated creation is not shown the token again.
+        frame = alice.frame(146, str8("laptop") + bytes(8))
+        alice.send_raw(frame)
+        token = alice.take().payload()[1:]
+        alice.send_raw(frame)
+        refused("the same request again", 51, alice.take().payload)
+        refused("the same name again", 51, create_token, alice, "laptop")
+        short = create_token(alice, "short", 1_000_000)
+        login_by_token(short).close()
+        secrets += [token, short]
+        for _ in range(10):
+            login_by_token(token).close()
+        time.sleep(1.2)
+        refused("an expired token", 53, login_by_token, short)
+        time.sleep(2.5)
+        expect(b"short" not in alice.read(41), "the expired token was not removed")
+        secrets.append(create_token(alice, "short"))
+
+        root.call(142, identifier("alice") + b"\x00\x01\x02")
+        refused("a retired user", 42, login, "alice", "pass5678")
+        refused("an unknown user", 42, login, "nobody", "pass5678")
+        refused("a token of a retired user", 40, login_by_token, token)
+        refused("a session of a retired user", 40, alice.read, 41)
+        root.call(142, identifier("alice") + b"\x00\x01\x01")
+
+        server.stop()
+        server.start()
+        root = login("iggy", "iggy")
+        expect(root.read(31, identifier("dave")) == dave, "dave after a restart")
+        login("alice", "pass5678").close()
+        refused("the old password after a restart", 42, login, "alice", "pass1234")
+        alice = login_by_token(token)
+        expect(alice.read(41).count(b"laptop") == 1, "the token is not listed after a restart")
+        alice.call(147, str8("laptop"))
+        for _ in range(10):
+            refused("a deleted token", 53, login_by_token, token)
+        root.call(143, identifier("alice"))
+        refused("a session of a deleted user", 40, alice.read, 41)
+        refused("a deleted user", 42, login, "alice", "pass5678")
+        server.stop()
+        for path in server.path.rglob("*"):
+            data = path.read_bytes() if path.is_file() else b""
+            for secret in secrets:
+                expect(secret not in data, f"{secret!r} is in {path}")
+    finally:
+        server.end()
 
 
 # ---- the runner ----------------------------------------------------------------------------------

@@ -94,9 +94,46 @@ expect "$(cell four)" message poll --next --consumer 7 --message-count 1 store o
 expect 'Consumer group with ID: pickers deleted' consumer-group delete store orders pickers
 expect 'Consumer group with ID: pickers was not found' consumer-group get store orders pickers
 
-# Users and tokens are not served yet, and say so.
-refuse 'navailable' user list
-refuse 'navailable' pat list
+# as USER PASSWORD expect|refuse PATTERN ARGUMENT...
+as() { IGGY_USERNAME=$1 IGGY_PASSWORD=$2 "${@:3}"; }
+
+expect "$(cell iggy)" user list
+expect 'User with username: alice created' user create -s '0:r_str' alice secret1
+refuse 'already exists' user create alice secret2
+refuse 'Problem' user create --user-status inactive ab secret1
+expect "$(cell alice)" user list
+expect "$(cell alice)" user get alice
+expect 'User with ID: nobody was not found' user get nobody
+as alice secret1 expect "$(cell store)" stream get store
+as alice secret1 expect "$(cell alice)" user get alice
+as alice secret1 refuse 'nauthorized|Problem' user list
+as alice secret1 refuse 'nauthorized|Problem' stream create hers
+as alice secret1 refuse 'nauthorized|Problem' message send --partition-id 0 store orders no
+expect 'Permissions for user with ID: alice updated' user permissions -g m_str alice
+as alice secret1 expect 'Stream with name: hers' stream create hers
+as alice secret1 expect 'Stream with ID: hers deleted' stream delete hers
+as alice secret1 expect 'Password for user with ID: alice changed' user password alice secret1 secret2
+as alice secret2 refuse 'Problem|redential' user password alice secret1 secret3
+as alice secret1 refuse 'Problem with server login' stream list
+as alice secret2 expect "$(cell store)" stream list
+expect 'User with ID: alice updated with username: bob' user name alice bob
+expect 'updated with status: inactive' user status bob inactive
+as bob secret2 refuse 'Problem with server login' stream list
+expect 'updated with status: active' user status bob active
+
+expect 'Token Expiry Time' pat list
+output=$(iggy --quiet pat create robot 1day)
+token=$(tail -n 1 <<<"$output")
+verdict "$([ ${#token} -ge 32 ] && echo yes || echo no)" 'pat create prints a token' "$output"
+refuse 'already exists' pat create robot
+expect "$(cell robot)" pat list
+expect "$(cell store)" --token "$token" stream list
+expect 'Personal access token with name: robot deleted' pat delete robot
+refuse 'Problem with server login' --token "$token" stream list
+refuse 'Problem deleting' pat delete robot
+expect 'User with ID: bob deleted' user delete bob
+as bob secret2 refuse 'Problem with server login' stream list
+refuse 'Problem deleting user' user delete iggy
 
 expect 'Streams Count *[|│┆] *1 ' stats
 expect '"streams_count": *1' stats --output json

@@ -31,9 +31,17 @@ coro::Task<void> handle_store_consumer_offset(Services& services, Session& sessi
 coro::Task<void> handle_delete_consumer_offset(Services& services, Session& session,
                                                net::Frame& frame, net::Reply& reply);
 
-// metadata_write.cpp: every operation of the metadata log
+// metadata_write.cpp: every operation of the metadata log but those below
 coro::Task<void> handle_metadata_write(Services& services, Session& session, net::Frame& frame,
                                        net::Reply& reply);
+
+// users.cpp, tokens.cpp: operations whose body carries a secret
+coro::Task<void> handle_create_user(Services& services, Session& session, net::Frame& frame,
+                                    net::Reply& reply);
+coro::Task<void> handle_change_password(Services& services, Session& session, net::Frame& frame,
+                                        net::Reply& reply);
+coro::Task<void> handle_create_token(Services& services, Session& session, net::Frame& frame,
+                                     net::Reply& reply);
 
 // metadata_read.cpp
 coro::Task<void> handle_get_stream(Services& services, Session& session, net::Frame& frame,
@@ -47,6 +55,12 @@ coro::Task<void> handle_get_topics(Services& services, Session& session, net::Fr
 coro::Task<void> handle_get_group(Services& services, Session& session, net::Frame& frame,
                                   net::Reply& reply);
 coro::Task<void> handle_get_groups(Services& services, Session& session, net::Frame& frame,
+                                   net::Reply& reply);
+coro::Task<void> handle_get_user(Services& services, Session& session, net::Frame& frame,
+                                 net::Reply& reply);
+coro::Task<void> handle_get_users(Services& services, Session& session, net::Frame& frame,
+                                  net::Reply& reply);
+coro::Task<void> handle_get_tokens(Services& services, Session& session, net::Frame& frame,
                                    net::Reply& reply);
 coro::Task<void> handle_sync_group(Services& services, Session& session, net::Frame& frame,
                                    net::Reply& reply);

@@ -1,4 +1,4 @@
-// Reads that the published metadata of this shard answers: streams, topics, groups.
+// Reads that the published metadata of this shard answers: streams, topics, groups, users, tokens.
 #include "metadata/read_replies.hpp"
 #include "shard/handlers/handlers.hpp"
 #include "wire/requests.hpp"
@@ -88,6 +88,30 @@ Task<void> handle_get_groups(Services& services, Session& session, net::Frame& f
         [&](const metadata::State& state, const wire::TopicRequest& request) {
             return metadata::get_groups_reply(state, session.user, request.stream, request.topic);
         });
+    co_return;
+}
+
+Task<void> handle_get_user(Services& services, Session& session, net::Frame& frame,
+                           net::Reply& reply) {
+    answer<wire::UserRequest>(services, frame, reply,
+                              [&](const metadata::State& state, const wire::UserRequest& request) {
+                                  return metadata::get_user_reply(state, session.user,
+                                                                  request.user);
+                              });
+    co_return;
+}
+
+Task<void> handle_get_users(Services& services, Session& session, net::Frame& frame,
+                            net::Reply& reply) {
+    fill(services, frame, metadata::get_users_reply(services.metadata.state(), session.user),
+         reply);
+    co_return;
+}
+
+Task<void> handle_get_tokens(Services& services, Session& session, net::Frame& frame,
+                             net::Reply& reply) {
+    fill(services, frame, metadata::get_tokens_reply(services.metadata.state(), session.user),
+         reply);
     co_return;
 }
 

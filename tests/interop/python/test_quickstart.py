@@ -1,6 +1,7 @@
 """Connection, streams, topics, partitions and users."""
 
 import pytest
+from apache_iggy import GlobalPermissions, Permissions, UserStatus
 from apache_iggy import Durability, IggyExpiry, MaxTopicSize
 
 
@@ -87,8 +88,48 @@ async def test_partitions(connect, name):
 async def test_what_is_not_served_says_so(connect, name):
     client = await connect()
     with pytest.raises(Exception, match="(?i)unavailable"):
-        await client.get_users()
+        await client.send_binary_request(22, b"")  # the list of clients
     await client.ping()
+
+
+async def test_users(connect, name):
+    root = await connect()
+    created = await root.create_user(name, "secret1")
+    assert (created.username, created.status, created.permissions) == (name, UserStatus.Active, None)
+    assert (await root.get_user(created.id)).username == name
+    assert await root.get_user("nobody") is None
+    assert [u.username for u in await root.get_users()] == ["iggy", name]
+    with pytest.raises(Exception, match="(?i)already"):
+        await root.create_user(name, "secret1")
+
+    user = await connect(username=name, password="secret1")
+    assert (await user.get_user(name)).id == created.id
+    with pytest.raises(Exception, match="(?i)unauthorized"):
+        await user.create_stream(name)
+    rights = Permissions(global_permissions=GlobalPermissions(manage_streams=True))
+    await root.update_permissions(name, rights)
+    shown = await user.get_user(name)
+    assert shown.permissions.global_permissions.manage_streams
+    assert not shown.permissions.global_permissions.manage_users
+    await user.create_stream(name)
+    await user.delete_stream(name)
+    await root.update_permissions(name, None)
+    assert (await user.get_user(name)).permissions is None
+
+    with pytest.raises(Exception, match="(?i)credentials"):
+        await user.change_password(name, "wrong", "secret2")
+    await user.change_password(name, "secret1", "secret2")
+    with pytest.raises(Exception):
+        await connect(username=name, password="secret1")
+    again = await connect(username=name, password="secret2")
+    await again.ping()
+    await root.update_user(name, username=name + "-2", status=UserStatus.Inactive)
+    with pytest.raises(Exception):
+        await connect(username=name + "-2", password="secret2")
+    await root.delete_user(created.id)
+    assert [u.username for u in await root.get_users()] == ["iggy"]
+    with pytest.raises(Exception):
+        await root.delete_user("iggy")
 
 
 async def test_stats(connect, name):

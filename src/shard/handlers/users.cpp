@@ -1,0 +1,118 @@
+// Users whose password comes with the request: it is hashed on the offload thread, and the log gets
+// the hash. Who has no right is refused before that, so that only those who manage users can make
+// the server compute hashes.
+#include "crypto/password.hpp"
+#include "metadata/authorise.hpp"
+#include "shard/handlers/handlers.hpp"
+#include "shard/handlers/metadata_write.hpp"
+#include "wire/requests.hpp"
+
+namespace galgo::shard {
+
+using coro::Task;
+
+namespace {
+
+bool legal_password(std::string_view password) noexcept {
+    return password.size() >= model::kPasswordSizeMin && password.size() <= model::kPasswordSizeMax;
+}
+
+/// What change_password finds out off the loop.
+struct PasswordChange {
+    std::string verified_hash;  ///< of the user that was looked up
+    std::string current;
+    std::string wanted;
+};
+
+/// The new hash; empty when the current password is wrong.
+Result<std::string> verify_and_hash(const PasswordChange& change) {
+    if (!crypto::verify_password(change.verified_hash, change.current)) {
+        return std::string();
+    }
+    return crypto::hash_password(change.wanted);
+}
+
+}  // namespace
+
+Task<void> handle_create_user(Services& services, Session& session, net::Frame& frame,
+                              net::Reply& reply) {
+    const wire::RequestHeader header = frame.header;
+    if (const Status allowed = metadata::authorise(services.metadata.state(), session.user,
+                                                   wire::CommandCode::kCreateUser);
+        !allowed.has_value()) {
+        reply.set_status(header, allowed.error().code);
+        co_return;
+    }
+    if (frame.body.size() > metadata::kUserBodyBytesMax) {
+        reply.set_status(header, ErrorCode::kInvalidCommand);
+        co_return;
+    }
+    std::string password;
+    {
+        const Result<wire::CreateUserRequest> request =
+            wire::CreateUserRequest::decode(frame.body.bytes());
+        if (!request.has_value()) {
+            reply.set_status(header, request.error().code);
+            co_return;
+        }
+        password = request->password;
+    }
+    if (!legal_password(password)) {
+        reply.set_status(header, ErrorCode::kInvalidPassword);
+        co_return;
+    }
+    MetadataCommand command = metadata_command(session, frame);
+    const Result<Result<std::string>> hash = co_await runtime::offload(
+        services.offload, [&password] { return crypto::hash_password(password); });
+    if (!hash.has_value() || !hash->has_value()) {
+        reply.set_status(header, hash.has_value() ? hash->error().code : hash.error().code);
+        co_return;
+    }
+    command.sealed.emplace().password_hash = **hash;
+    const MetadataReply result = co_await services.router.metadata(std::move(command));
+    fill_metadata_reply(header, result, reply);
+}
+
+Task<void> handle_change_password(Services& services, Session& session, net::Frame& frame,
+                                  net::Reply& reply) {
+    const wire::RequestHeader header = frame.header;
+    const Result<wire::ChangePasswordRequest> request =
+        wire::ChangePasswordRequest::decode(frame.body.bytes());
+    if (!request.has_value()) {
+        reply.set_status(header, request.error().code);
+        co_return;
+    }
+    if (!legal_password(request->new_password)) {
+        reply.set_status(header, ErrorCode::kInvalidPassword);
+        co_return;
+    }
+    metadata::Sealed sealed;
+    // Nobody of that name: the log says so, there is nothing to verify.
+    if (const metadata::User* user = services.metadata.state().find_user(request->user);
+        user != nullptr) {
+        const Status allowed =
+            metadata::authorise(services.metadata.state(), session.user,
+                                wire::CommandCode::kChangePassword, {.user = user->id});
+        if (!allowed.has_value()) {
+            reply.set_status(header, allowed.error().code);
+            co_return;
+        }
+        const PasswordChange change{.verified_hash = user->password_hash,
+                                    .current = std::string(request->current_password),
+                                    .wanted = std::string(request->new_password)};
+        const Result<Result<std::string>> hash = co_await runtime::offload(
+            services.offload, [&change] { return verify_and_hash(change); });
+        if (!hash.has_value() || !hash->has_value()) {
+            reply.set_status(header, hash.has_value() ? hash->error().code : hash.error().code);
+            co_return;
+        }
+        sealed.verified_hash = change.verified_hash;
+        sealed.password_hash = **hash;
+    }
+    MetadataCommand command = metadata_command(session, frame);
+    command.sealed = std::move(sealed);
+    const MetadataReply result = co_await services.router.metadata(std::move(command));
+    fill_metadata_reply(header, result, reply);
+}
+
+}  // namespace galgo::shard
