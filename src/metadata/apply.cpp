@@ -63,10 +63,10 @@ void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOu
         // wire: nobody can show the token a second time, so a repetition finds that it exists.
         const auto exists = wire::rejection_body(ErrorCode::kPersonalAccessTokenAlreadyExists);
         table.record(prepare.client, prepare.session, prepare.request, prepare.request_checksum,
-                     exists);
+                     prepare.op, exists);
     } else if (is_client_operation(prepare.operation)) {
         table.record(prepare.client, prepare.session, prepare.request, prepare.request_checksum,
-                     reply);
+                     prepare.op, reply);
     }
 }
 

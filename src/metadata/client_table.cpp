@@ -18,31 +18,31 @@ ClientTable::Classification ClientTable::classify(ClientId client, SessionId ses
                                                   u128 checksum) const noexcept {
     const auto found = entries_.find(client);
     if (found == entries_.end()) {
-        return {.verdict = Verdict::kNoSession, .reply = {}};
+        return {.verdict = Verdict::kNoSession};
     }
     const Entry& entry = found->second;
     if (session < entry.epoch) {
-        return {.verdict = Verdict::kSessionTooLow, .reply = {}};
+        return {.verdict = Verdict::kSessionTooLow};
     }
     if (session > entry.epoch) {
-        return {.verdict = Verdict::kDrop, .reply = {}};
+        return {.verdict = Verdict::kDrop};
     }
     if (request > entry.watermark) {
-        return {.verdict = Verdict::kExecute, .reply = {}};
+        return {.verdict = Verdict::kExecute};
     }
     if (request == entry.watermark && stamps_differ(checksum, entry.watermark_checksum)) {
-        return {.verdict = Verdict::kDrop, .reply = {}};
+        return {.verdict = Verdict::kDrop};
     }
     for (const auto& reply : entry.replies) {
         if (reply->request != request) {
             continue;
         }
         if (stamps_differ(checksum, reply->checksum)) {
-            return {.verdict = Verdict::kDrop, .reply = {}};
+            return {.verdict = Verdict::kDrop};
         }
-        return {.verdict = Verdict::kReplay, .reply = reply->bytes};
+        return {.verdict = Verdict::kReplay, .reply = reply->bytes, .op = reply->op};
     }
-    return {.verdict = Verdict::kApplied, .reply = {}};
+    return {.verdict = Verdict::kApplied};
 }
 
 void ClientTable::start_session(ClientId client, SessionId epoch, model::UserId user) {
@@ -65,7 +65,7 @@ void ClientTable::end_session(ClientId client) {
 }
 
 void ClientTable::record(ClientId client, SessionId session, RequestNumber request, u128 checksum,
-                         ConstBytes reply) {
+                         OpNumber op, ConstBytes reply) {
     const auto found = entries_.find(client);
     if (found == entries_.end() || found->second.epoch != session) {
         return;
@@ -79,6 +79,7 @@ void ClientTable::record(ClientId client, SessionId session, RequestNumber reque
     }
     replies_.push_back(CachedReply{.client = client,
                                    .request = request,
+                                   .op = op,
                                    .checksum = checksum,
                                    .bytes = {reply.begin(), reply.end()}});
     entry.replies.push_back(std::prev(replies_.end()));

@@ -40,7 +40,8 @@ class ClientTable {
     };
     struct Classification {
         Verdict verdict = Verdict::kDrop;
-        ConstBytes reply;  ///< kReplay only; valid until the next change of the table
+        ConstBytes reply{};  ///< kReplay only; valid until the next change of the table
+        OpNumber op{};       ///< kReplay only: where in the log the request was carried out
     };
 
     explicit ClientTable(std::size_t reply_bytes_max = kReplyBytesMaxDefault)
@@ -57,11 +58,11 @@ class ClientTable {
     void start_session(ClientId client, SessionId epoch, model::UserId user);
     /// Its session ended (logout, disconnect, eviction). Unknown clients are fine.
     void end_session(ClientId client);
-    /// A request of the client was committed, successful or refused; `reply` is what is sent for it
-    /// (the table does not look inside). Without an entry of this epoch nothing happens: the
-    /// session ended in the meantime.
+    /// A request of the client was committed at `op`, successful or refused; `reply` is what is
+    /// sent for it (the table does not look inside). Without an entry of this epoch nothing
+    /// happens: the session ended in the meantime.
     void record(ClientId client, SessionId session, RequestNumber request, u128 checksum,
-                ConstBytes reply);
+                OpNumber op, ConstBytes reply);
 
     [[nodiscard]] std::size_t client_count() const noexcept { return entries_.size(); }
     [[nodiscard]] std::size_t reply_bytes() const noexcept { return reply_bytes_; }
@@ -72,6 +73,7 @@ class ClientTable {
     struct CachedReply {
         ClientId client;
         RequestNumber request;
+        OpNumber op;
         u128 checksum;
         std::vector<std::byte> bytes;
     };

@@ -36,6 +36,7 @@ class ClientTableCodec {
         for (const ClientTable::CachedReply& reply : table.replies_) {
             to.put<u128>(reply.client.value());
             to.put<std::uint64_t>(reply.request.value());
+            to.put<std::uint64_t>(reply.op.value());
             to.put<u128>(reply.checksum);
             wire::put_block32(to, reply.bytes);
         }
@@ -52,8 +53,9 @@ class ClientTableCodec {
             }
         }
         const std::uint32_t reply_count = from.u32();
+        OpNumber last_op;
         for (std::uint32_t i = 0; i < reply_count && !from.failed(); ++i) {
-            if (!decode_reply(from, table)) {
+            if (!decode_reply(from, table, last_op)) {
                 return false;
             }
         }
@@ -82,10 +84,11 @@ class ClientTableCodec {
         return true;
     }
 
-    static bool decode_reply(wire::FieldReader& from, ClientTable& table) {
+    static bool decode_reply(wire::FieldReader& from, ClientTable& table, OpNumber& last_op) {
         ClientTable::CachedReply reply;
         reply.client = from.id<ClientId>();
         reply.request = from.id<RequestNumber>();
+        reply.op = from.id<OpNumber>();
         reply.checksum = from.number<u128>();
         const ConstBytes bytes = from.block32();
         const auto owner = table.entries_.find(reply.client);
@@ -93,6 +96,10 @@ class ClientTableCodec {
             return false;
         }
         ClientTable::Entry& entry = owner->second;
+        if (reply.op <= last_op || reply.op.value() <= entry.epoch.value()) {
+            return false;
+        }
+        last_op = reply.op;
         if (reply.request > entry.watermark || entry.replies.size() == kRepliesPerClient ||
             (!entry.replies.empty() && reply.request <= entry.replies.back()->request)) {
             return false;

@@ -32,10 +32,11 @@ class ClientTableSnapshot : public testing::Test {
     }
     void record(std::uint32_t number, std::uint64_t request) {
         table_.record(client(number), SessionId(10 + number), RequestNumber(request), request + 100,
-                      as_bytes("reply " + std::to_string(request)));
+                      OpNumber(++op_), as_bytes("reply " + std::to_string(request)));
     }
 
     ClientTable table_;
+    std::uint64_t op_ = 20;
     Bytes bytes_;
 };
 
@@ -54,12 +55,13 @@ TEST_F(ClientTableSnapshot, GivesTheSameAnswers) {
                                                   RequestNumber(request), checksum);
                 EXPECT_EQ(is.verdict, was.verdict);
                 EXPECT_EQ(as_text(is.reply), as_text(was.reply));
+                EXPECT_EQ(is.op, was.op);
             }
         }
     }
     // Both go on alike.
-    restored.record(client(1), SessionId(11), RequestNumber(20), 0, as_bytes("next"));
-    table_.record(client(1), SessionId(11), RequestNumber(20), 0, as_bytes("next"));
+    restored.record(client(1), SessionId(11), RequestNumber(20), 0, OpNumber(30), as_bytes("next"));
+    table_.record(client(1), SessionId(11), RequestNumber(20), 0, OpNumber(30), as_bytes("next"));
     restored.end_session(client(3));
     table_.end_session(client(3));
     EXPECT_EQ(encode_client_table(restored), encode_client_table(table_));

@@ -36,10 +36,12 @@ class ClientTableTest : public testing::Test {
         return std::string(as_text(table_.classify(kClient, kEpoch, number(request), 0).reply));
     }
     void record(std::uint64_t request, std::string_view reply, u128 checksum = 0) {
-        table_.record(kClient, kEpoch, number(request), checksum, as_bytes(reply));
+        ++op_;
+        table_.record(kClient, kEpoch, number(request), checksum, OpNumber(op_), as_bytes(reply));
     }
 
     ClientTable table_{100};
+    std::uint64_t op_ = kEpoch.value();
 };
 
 TEST_F(ClientTableTest, SessionIsCheckedFirst) {
@@ -58,6 +60,8 @@ TEST_F(ClientTableTest, GapsAreFineAndRepetitionsReplayTheSameBytes) {
     EXPECT_EQ(verdict(9), Verdict::kReplay);
     EXPECT_EQ(replay(9), "nine");
     EXPECT_EQ(replay(3), "three");
+    EXPECT_EQ(table_.classify(kClient, kEpoch, number(3), 0).op, OpNumber(11));
+    EXPECT_EQ(table_.classify(kClient, kEpoch, number(9), 0).op, OpNumber(12));
     EXPECT_EQ(verdict(5), Verdict::kApplied) << "below the watermark, never seen as metadata";
 }
 
@@ -85,9 +89,11 @@ TEST_F(ClientTableTest, AllRepliesTogetherStayInTheirBudget) {
     constexpr ClientId kOther{u128{8}};
     table_.start_session(kOther, SessionId(11), kUser);
     record(1, std::string(60, 'a'));
-    table_.record(kOther, SessionId(11), number(1), 0, as_bytes(std::string(30, 'b')));
+    table_.record(kOther, SessionId(11), number(1), 0, OpNumber(++op_),
+                  as_bytes(std::string(30, 'b')));
     EXPECT_EQ(table_.reply_bytes(), 90U);
-    table_.record(kOther, SessionId(11), number(2), 0, as_bytes(std::string(30, 'c')));
+    table_.record(kOther, SessionId(11), number(2), 0, OpNumber(++op_),
+                  as_bytes(std::string(30, 'c')));
     EXPECT_EQ(table_.reply_bytes(), 60U);
     EXPECT_EQ(verdict(1), Verdict::kApplied) << "the oldest of all went, whoever's it was";
     EXPECT_EQ(table_.classify(kOther, SessionId(11), number(1), 0).verdict, Verdict::kReplay);

@@ -86,8 +86,8 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
         case Verdict::kExecute:
             break;
         case Verdict::kReplay:
-            co_return MetadataReply{.op = commit(),
-                                    .commit = commit(),
+            co_return MetadataReply{.op = known.op,
+                                    .commit = known.op,
                                     .body = {known.reply.begin(), known.reply.end()}};
         case Verdict::kApplied:
             co_return transient(ErrorCode::kRequestAlreadyApplied);
@@ -124,9 +124,9 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
     if (error != ErrorCode::kOk) {
         co_return transient(error);
     }
-    MetadataReply reply{.op = in_flight.operation.prepare.op, .commit = commit()};
-    reply.body = std::move(in_flight.applied.payload);
-    co_return reply;
+    // Its own place, not that of the log's end: the repetition must say the same.
+    const OpNumber op = in_flight.operation.prepare.op;
+    co_return MetadataReply{.op = op, .commit = op, .body = std::move(in_flight.applied.payload)};
 }
 
 Task<MetadataReply> MetadataPlane::register_client(ClientId client, metadata::Login login) {
@@ -149,7 +149,8 @@ Task<MetadataReply> MetadataPlane::register_client(ClientId client, metadata::Lo
         default:  // the client id is another user's
             co_return MetadataReply{.eviction = wire::EvictionReason::kSessionError};
     }
-    co_return MetadataReply{.op = in_flight.operation.prepare.op, .commit = commit()};
+    const OpNumber op = in_flight.operation.prepare.op;
+    co_return MetadataReply{.op = op, .commit = op};
 }
 
 Task<MetadataReply> MetadataPlane::end_session(ClientId client, SessionId session) {

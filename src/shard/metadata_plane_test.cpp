@@ -1,0 +1,297 @@
+// The metadata plane of one node on a simulated disk: repeated requests, sessions and their fences,
+// what a client may have in flight.
+#include "shard/metadata_plane.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "memory/buffer_pool.hpp"
+#include "runtime/io_await.hpp"
+#include "runtime_sim/test_world.hpp"
+#include "wire/replies.hpp"
+#include "wire/requests.hpp"
+
+namespace galgo::shard {
+namespace {
+
+using coro::Task;
+using wire::EvictionReason;
+using wire::Operation;
+using E = ErrorCode;
+
+constexpr ShardIndex kShard{0};
+
+ClientId client(std::uint32_t number) {
+    return ClientId(u128{number});
+}
+
+std::vector<std::byte> rejection(E code) {
+    const auto body = wire::rejection_body(code);
+    return {body.begin(), body.end()};
+}
+
+template <class Request>
+std::vector<std::byte> encoded(const Request& request) {
+    ByteWriter to;
+    request.encode(to);
+    return std::move(to).take();
+}
+
+std::vector<std::byte> create_stream(std::string_view name) {
+    return encoded(wire::CreateStreamRequest{.name = name, .options = {}});
+}
+std::vector<std::byte> delete_stream(std::string_view name) {
+    return encoded(wire::StreamRequest{wire::Identifier::named(name)});
+}
+
+/// A node whose root is there, and whose plane serves.
+class MetadataPlaneTest : public testing::Test {
+ protected:
+    explicit MetadataPlaneTest(std::size_t sessions_max = 4)
+        : node_(world_.add_node()),
+          pool_(memory::PoolOptions{.budget_bytes = 16 * kMiB}),
+          pair_(1, MetadataCopy{.state = metadata::State({.sessions_max = sessions_max}),
+                                .registry = &registry_}) {
+        pair_.attach(kShard, *node_.loop);
+        EXPECT_TRUE(world_.run(node_, boot(*this)).has_value());
+    }
+    ~MetadataPlaneTest() override {
+        world_.run(node_, plane_->stop());
+        world_.run(node_, wal_->close());
+        world_.kill(node_);
+    }
+
+    static Task<Status> boot(MetadataPlaneTest& test) {
+        runtime::IoBackend& io = *test.node_.io;
+        GALGO_CO_TRY(co_await runtime::make_directories(io, "/metadata"));
+        auto opened = co_await storage::Wal::open(
+            io, test.node_.queue(), "/metadata/journal.wal",
+            [](const wire::PrepareHeader&, ConstBytes) -> Status { return {}; });
+        if (!opened.has_value()) {
+            co_return std::unexpected(opened.error().error);
+        }
+        test.wal_ = *std::move(opened);
+        test.plane_ = std::make_unique<MetadataPlane>(
+            *test.node_.loop, test.pair_, *test.wal_,
+            MetadataPlane::Options{
+                .on_changes = [&test](const std::vector<metadata::Change>& changes) {
+                    test.changes_.insert(test.changes_.end(), changes.begin(), changes.end());
+                }});
+        test.plane_->start();
+        const Status created =
+            co_await test.plane_->propose_own(metadata::make_create_root("iggy", "hash"));
+        co_return created;
+    }
+
+    [[nodiscard]] const metadata::State& state() const { return pair_.read(kShard).state; }
+
+    struct Asked {
+        ClientId client{};
+        SessionId session{};
+        std::uint64_t request = 0;
+        Operation operation = Operation::kNone;
+        std::vector<std::byte> body;
+        model::UserId user = model::kRootUserId;
+        std::optional<metadata::Sealed> sealed{};
+    };
+    MetadataCommand command(const Asked& asked) {
+        memory::BufRef body = *pool_.acquire(std::max<std::size_t>(asked.body.size(), 1));
+        std::ranges::copy(asked.body, body.mutable_bytes().begin());
+        return {.operation = asked.operation,
+                .client = asked.client,
+                .session = asked.session,
+                .request = RequestNumber(asked.request),
+                .user = asked.user,
+                .body = body.slice(0, asked.body.size()),
+                .sealed = asked.sealed};
+    }
+    MetadataReply ask(const Asked& asked) {
+        return world_.run(node_, plane_->submit(command(asked)));
+    }
+    MetadataReply try_login(ClientId who, model::UserId user = model::kRootUserId) {
+        return world_.run(node_, plane_->register_client(who, login_of(user)));
+    }
+    SessionId login(ClientId who, model::UserId user = model::kRootUserId) {
+        const MetadataReply registered = try_login(who, user);
+        EXPECT_FALSE(registered.eviction.has_value());
+        EXPECT_TRUE(registered.body.empty());
+        EXPECT_EQ(registered.commit, registered.op);
+        return SessionId(registered.op.value());
+    }
+    [[nodiscard]] metadata::Login login_of(model::UserId user) const {
+        return {.user = user, .user_created = state().users().find(user)->created_op, .token = {}};
+    }
+    /// Makes a user with these permissions.
+    model::UserId add_user(std::string_view name, const model::Permissions& permissions) {
+        const SessionId session = login(client(999));
+        const MetadataReply made =
+            ask({.client = client(999),
+                 .session = session,
+                 .request = 1,
+                 .operation = Operation::kCreateUser,
+                 .body = encoded(wire::CreateUserRequest{.username = name,
+                                                         .password = "password",
+                                                         .status = wire::UserStatus::kActive,
+                                                         .permissions = permissions,
+                                                         .options = {}}),
+                 .sealed = metadata::Sealed{.password_hash = "hash"}});
+        EXPECT_EQ(made.status, E::kOk);
+        end_session(client(999), session);
+        return state().find_user_by_name(name)->id;
+    }
+    MetadataReply end_session(ClientId who, SessionId session) {
+        return world_.run(node_, plane_->end_session(who, session));
+    }
+
+    runtime_sim::TestWorld world_{1};
+    runtime_sim::Node& node_;
+    memory::BufferPool pool_;
+    metadata::PartitionStatsRegistry registry_;
+    MetadataPair pair_;
+    std::unique_ptr<storage::Wal> wal_;
+    std::unique_ptr<MetadataPlane> plane_;
+    std::vector<metadata::Change> changes_;
+};
+
+void expect_same(const MetadataReply& again, const MetadataReply& first) {
+    EXPECT_EQ(again.status, first.status);
+    EXPECT_EQ(again.eviction, first.eviction);
+    EXPECT_EQ(again.drop, first.drop);
+    EXPECT_EQ(again.op, first.op);
+    EXPECT_EQ(again.commit, first.commit);
+    EXPECT_EQ(again.body, first.body);
+}
+
+TEST_F(MetadataPlaneTest, ARepeatedRequestGetsTheSameReplyWhateverHappenedSince) {
+    const SessionId mine = login(client(1));
+    const SessionId others = login(client(2));
+    const Asked create{.client = client(1),
+                       .session = mine,
+                       .request = 1,
+                       .operation = Operation::kCreateStream,
+                       .body = create_stream("s")};
+    Asked twice = create;
+    twice.request = 2;
+    const MetadataReply created = ask(create);
+    const MetadataReply refused = ask(twice);
+    EXPECT_EQ(created.commit, created.op);
+    EXPECT_EQ(refused.body, rejection(E::kStreamNameAlreadyExists));
+    const MetadataReply deleted = ask({.client = client(2),
+                                       .session = others,
+                                       .request = 1,
+                                       .operation = Operation::kDeleteStream,
+                                       .body = delete_stream("s")});
+    EXPECT_GT(deleted.op, refused.op);
+    expect_same(ask(create), created);
+    expect_same(ask(twice), refused);
+    EXPECT_EQ(state().find_stream(wire::Identifier::named("s")), nullptr) << "executed again";
+}
+
+TEST_F(MetadataPlaneTest, RequestNumbersMayHaveGapsAndTheWatermarkDecides) {
+    const SessionId session = login(client(1));
+    Asked create{.client = client(1),
+                 .session = session,
+                 .request = 7,
+                 .operation = Operation::kCreateStream,
+                 .body = create_stream("seven")};
+    EXPECT_EQ(ask(create).body.size() > wire::kResultOk.size(), true);
+    create.request = 5;
+    create.body = create_stream("five");
+    EXPECT_EQ(ask(create).body, rejection(E::kRequestAlreadyApplied));
+    EXPECT_EQ(state().find_stream(wire::Identifier::named("five")), nullptr);
+    for (std::uint64_t request = 8; request < 8 + metadata::kRepliesPerClient; ++request) {
+        create.request = request;
+        create.body = create_stream("s" + std::to_string(request));
+        EXPECT_EQ(ask(create).status, E::kOk);
+    }
+    create.request = 7;
+    create.body = create_stream("seven");
+    EXPECT_EQ(ask(create).body, rejection(E::kRequestAlreadyApplied)) << "its reply is gone";
+}
+
+TEST_F(MetadataPlaneTest, SessionsFenceTheOlderOnes) {
+    Asked create{.client = client(1),
+                 .session = SessionId(1),
+                 .request = 1,
+                 .operation = Operation::kCreateStream,
+                 .body = create_stream("s")};
+    EXPECT_EQ(ask(create).eviction, EvictionReason::kNoSession);
+    const SessionId first = login(client(1));
+    const SessionId second = login(client(1));
+    EXPECT_GT(second, first);
+    create.session = first;
+    EXPECT_EQ(ask(create).eviction, EvictionReason::kSessionTooLow);
+    create.session = SessionId(second.value() + 1);
+    EXPECT_TRUE(ask(create).drop);
+    EXPECT_EQ(end_session(client(1), first).status, E::kOk);
+    create.session = second;
+    EXPECT_EQ(ask(create).status, E::kOk) << "a logout of the old session ends the new one";
+    EXPECT_EQ(end_session(client(1), second).status, E::kOk);
+    EXPECT_EQ(ask(create).eviction, EvictionReason::kNoSession);
+}
+
+TEST_F(MetadataPlaneTest, AFullTableEvictsWhoCommittedLongestAgo) {
+    std::vector<SessionId> sessions;
+    for (std::uint32_t number = 1; number <= 4; ++number) {
+        sessions.push_back(login(client(number)));
+    }
+    Asked create{.client = client(1),
+                 .session = sessions[0],
+                 .request = 1,
+                 .operation = Operation::kCreateStream,
+                 .body = create_stream("s")};
+    const MetadataReply created = ask(create);
+    changes_.clear();
+    login(client(5));
+    ASSERT_EQ(changes_.size(), 2U);
+    EXPECT_EQ(changes_[0].kind, metadata::ChangeKind::kSessionEnded);
+    EXPECT_EQ(changes_[0].client, client(2));
+    EXPECT_EQ(changes_[0].session, sessions[1]);
+    expect_same(ask(create), created);
+    create.client = client(2);
+    create.session = sessions[1];
+    EXPECT_EQ(ask(create).eviction, EvictionReason::kNoSession);
+}
+
+TEST_F(MetadataPlaneTest, ARegisterForTheClientIdOfAnotherUserLeavesItsSessionAlone) {
+    const model::UserId mallory = add_user("mallory", {});
+    const SessionId session = login(client(1));
+    Asked create{.client = client(1),
+                 .session = session,
+                 .request = 1,
+                 .operation = Operation::kCreateStream,
+                 .body = create_stream("s")};
+    const MetadataReply created = ask(create);
+    changes_.clear();
+    EXPECT_EQ(try_login(client(1), mallory).eviction, EvictionReason::kSessionError);
+    EXPECT_TRUE(changes_.empty());
+    EXPECT_EQ(state().sessions().find(client(1))->user, model::kRootUserId);
+    expect_same(ask(create), created);
+}
+
+TEST_F(MetadataPlaneTest, ATokenIsToldOnce) {
+    const SessionId session = login(client(1));
+    const Asked create{.client = client(1),
+                       .session = session,
+                       .request = 1,
+                       .operation = Operation::kCreatePersonalAccessToken,
+                       .body = encoded(wire::CreateTokenRequest{.name = "laptop", .expiry_us = 0}),
+                       .sealed = metadata::Sealed{.token_hash = {std::byte{1}}}};
+    const MetadataReply created = ask(create);
+    EXPECT_TRUE(std::ranges::equal(created.body, wire::kResultOk));
+    // The edge makes another token for the repetition, which nobody will know.
+    Asked again = create;
+    again.sealed = metadata::Sealed{.token_hash = {std::byte{2}}};
+    const MetadataReply refused = ask(again);
+    EXPECT_EQ(refused.body, rejection(E::kPersonalAccessTokenAlreadyExists));
+    EXPECT_EQ(refused.op, created.op);
+    EXPECT_EQ(refused.commit, created.commit);
+    EXPECT_TRUE(state().find_token(create.sealed->token_hash).has_value());
+    EXPECT_FALSE(state().find_token(again.sealed->token_hash).has_value());
+}
+
+}  // namespace
+}  // namespace galgo::shard
