@@ -205,13 +205,14 @@ Task<void> Dispatcher::on_closed(net::ConnectionContext& context) {
     const ClientId client = session.client;
     const SessionId epoch = session.epoch;
     services_.sessions.unbind(session);
-    // A membership of a dead connection must not survive it, so a metadata shard that is busy or
-    // has no room on its disk is asked again for as long as it says that this passes. At a stop
-    // nobody waits: no session survives a start.
+    // A membership of a dead connection must not survive it, so a metadata shard that is busy, has
+    // no room on its disk or has another operation of the client on its way is asked again for as
+    // long as it says that this passes. At a stop nobody waits: no session survives a start.
     std::uint64_t pause = kEndSessionPauseMinNs;
     while (!services_.stopping) {
         const MetadataReply ended = co_await services_.router.end_session(client, epoch);
-        if (ended.status != ErrorCode::kTransientNotAccepted) {
+        if (ended.status != ErrorCode::kTransientNotAccepted &&
+            ended.status != ErrorCode::kTransientNotCommitted) {
             co_return;
         }
         co_await services_.loop.sleep_for(pause);

@@ -118,9 +118,7 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
         .request = command.request,
         .request_checksum = admitted->keeps_checksum ? command.request_checksum : 0,
         .user = command.user};
-    clients_in_flight_.insert(command.client);
-    const ErrorCode error = co_await propose(in_flight, *std::move(admitted));
-    clients_in_flight_.erase(command.client);
+    const ErrorCode error = co_await propose_for_client(in_flight, *std::move(admitted));
     if (error != ErrorCode::kOk) {
         co_return transient(error);
     }
@@ -135,7 +133,7 @@ Task<MetadataReply> MetadataPlane::register_client(ClientId client, metadata::Lo
     }
     InFlight in_flight(loop_.ready());
     in_flight.operation.prepare = {.client = client, .user = login.user};
-    const ErrorCode error = co_await propose(in_flight, metadata::make_register(login));
+    const ErrorCode error = co_await propose_for_client(in_flight, metadata::make_register(login));
     if (error != ErrorCode::kOk) {
         co_return transient(error);
     }
@@ -156,7 +154,7 @@ Task<MetadataReply> MetadataPlane::register_client(ClientId client, metadata::Lo
 Task<MetadataReply> MetadataPlane::end_session(ClientId client, SessionId session) {
     InFlight in_flight(loop_.ready());
     in_flight.operation.prepare = {.client = client, .session = session};
-    const ErrorCode error = co_await propose(in_flight, metadata::make_logout());
+    const ErrorCode error = co_await propose_for_client(in_flight, metadata::make_logout());
     co_return MetadataReply{
         .status = error, .op = in_flight.operation.prepare.op, .commit = commit()};
 }
@@ -175,6 +173,19 @@ Task<Status> MetadataPlane::propose_own(metadata::Admitted admitted) {
         co_return fail(in_flight.applied.result);
     }
     co_return Status{};
+}
+
+/// A client has one operation on its way at most, Register and Logout among them: what was let in
+/// under a session is carried out under it, and the table knows every request before the next one.
+Task<ErrorCode> MetadataPlane::propose_for_client(InFlight& in_flight,
+                                                  metadata::Admitted admitted) {
+    const ClientId client = in_flight.operation.prepare.client;
+    if (!clients_in_flight_.insert(client).second) {
+        co_return ErrorCode::kTransientNotCommitted;
+    }
+    const ErrorCode error = co_await propose(in_flight, std::move(admitted));
+    clients_in_flight_.erase(client);
+    co_return error;
 }
 
 /// Takes an admitted operation through the log and waits until it is published.

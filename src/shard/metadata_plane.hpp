@@ -64,7 +64,7 @@ class MetadataPlane : public coro::Anchored {
     /// reply's `op`. Evicts when the user or the token is gone by the time it is logged.
     coro::Task<MetadataReply> register_client(ClientId client, metadata::Login login);
     /// Logout or loss of the connection. Nothing happens when the session is not the client's
-    /// current one.
+    /// current one. Status 57: an operation of the client is on its way, ask again.
     coro::Task<MetadataReply> end_session(ClientId client, SessionId session);
     /// An operation of the server itself, with root's rights.
     coro::Task<Status> propose_own(metadata::Admitted admitted);
@@ -81,6 +81,7 @@ class MetadataPlane : public coro::Anchored {
     };
 
     coro::Task<ErrorCode> propose(InFlight& in_flight, metadata::Admitted admitted);
+    coro::Task<ErrorCode> propose_for_client(InFlight& in_flight, metadata::Admitted admitted);
     void on_commit(InFlight& in_flight);
     static coro::Task<void> publish_loop(coro::Anchor<MetadataPlane> plane);
     void publish_committed();

@@ -293,5 +293,89 @@ TEST_F(MetadataPlaneTest, ATokenIsToldOnce) {
     EXPECT_FALSE(state().find_token(again.sealed->token_hash).has_value());
 }
 
+struct Two {
+    MetadataReply first;
+    MetadataReply second;
+};
+template <class First, class Second>
+Task<Two> together(First first, Second second) {
+    auto [a, b] = co_await coro::all(first(), second());
+    co_return Two{.first = std::move(a), .second = std::move(b)};
+}
+
+/// What is refused while another operation of the client is on its way.
+class InFlightTest : public MetadataPlaneTest {
+ protected:
+    Task<MetadataReply> create(std::uint64_t request) {
+        return plane_->submit(command({.client = client(1),
+                                       .session = session_,
+                                       .request = request,
+                                       .operation = Operation::kCreateStream,
+                                       .body = create_stream("s" + std::to_string(request))}));
+    }
+    Task<MetadataReply> log_in(std::uint32_t number) {
+        return plane_->register_client(client(number), login_of(model::kRootUserId));
+    }
+    Task<MetadataReply> log_out() { return plane_->end_session(client(1), session_); }
+    /// Both begin in the same turn, in this order.
+    template <class First, class Second>
+    Two run(First first, Second second) {
+        return world_.run(node_, together(first, second));
+    }
+    [[nodiscard]] std::optional<SessionId> epoch() const {
+        const metadata::Session* session = state().sessions().find(client(1));
+        return session == nullptr ? std::nullopt : std::optional(session->epoch);
+    }
+
+    SessionId session_ = login(client(1));
+};
+
+TEST_F(InFlightTest, AnotherRequestIsRefused) {
+    const Two replies = run([&] { return create(1); }, [&] { return create(2); });
+    EXPECT_EQ(replies.first.status, E::kOk);
+    EXPECT_EQ(replies.second.body, rejection(E::kTransientNotCommitted));
+    EXPECT_EQ(world_.run(node_, create(2)).status, E::kOk);
+}
+
+TEST_F(InFlightTest, ALoginIsRefusedAndTheSessionGoesOn) {
+    const Two replies = run([&] { return create(1); }, [&] { return log_in(1); });
+    EXPECT_EQ(replies.second.body, rejection(E::kTransientNotCommitted));
+    EXPECT_EQ(epoch(), session_);
+    expect_same(world_.run(node_, create(1)), replies.first);
+    EXPECT_TRUE(world_.run(node_, log_in(1)).body.empty());
+    EXPECT_GT(epoch(), session_);
+}
+
+TEST_F(InFlightTest, ALogoutIsRefusedUntilTheRequestIsAnswered) {
+    const Two replies = run([&] { return create(1); }, [&] { return log_out(); });
+    EXPECT_EQ(replies.second.status, E::kTransientNotCommitted);
+    EXPECT_EQ(epoch(), session_);
+    EXPECT_EQ(world_.run(node_, log_out()).status, E::kOk);
+    EXPECT_EQ(epoch(), std::nullopt);
+}
+
+TEST_F(InFlightTest, NothingIsLetInUnderASessionThatIsAboutToEnd) {
+    Two replies = run([&] { return log_out(); }, [&] { return create(1); });
+    EXPECT_EQ(replies.first.status, E::kOk);
+    EXPECT_EQ(replies.second.body, rejection(E::kTransientNotCommitted));
+    EXPECT_EQ(world_.run(node_, create(1)).eviction, EvictionReason::kNoSession);
+    session_ = login(client(1));
+    replies = run([&] { return log_in(1); }, [&] { return create(1); });
+    EXPECT_TRUE(replies.first.body.empty());
+    EXPECT_EQ(replies.second.body, rejection(E::kTransientNotCommitted));
+    EXPECT_EQ(world_.run(node_, create(1)).eviction, EvictionReason::kSessionTooLow);
+    EXPECT_EQ(state().find_stream(wire::Identifier::named("s1")), nullptr);
+}
+
+TEST_F(InFlightTest, TwoLoginsOfOneClientComeOneAfterTheOther) {
+    const Two same = run([&] { return log_in(1); }, [&] { return log_in(1); });
+    EXPECT_TRUE(same.first.body.empty());
+    EXPECT_EQ(same.second.body, rejection(E::kTransientNotCommitted));
+    EXPECT_EQ(epoch(), SessionId(same.first.op.value()));
+    const Two others = run([&] { return log_in(2); }, [&] { return log_in(3); });
+    EXPECT_TRUE(others.first.body.empty());
+    EXPECT_TRUE(others.second.body.empty());
+}
+
 }  // namespace
 }  // namespace galgo::shard
