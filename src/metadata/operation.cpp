@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "metadata/authorise.hpp"
 #include "metadata/detail/log_bodies.hpp"
 #include "wire/permissions.hpp"
 #include "wire/primitives.hpp"
@@ -74,20 +75,25 @@ Status admit_password(std::string_view password) noexcept {
     return {};
 }
 
-Status admit_user_body(ConstBytes body) noexcept {
-    if (body.size() > kUserBodyBytesMax) {
+/// A record of permissions may be long: only for those who manage users it is decoded at all.
+Status admit_permissions(const State& state, const Command& command) noexcept {
+    if (!state.allows(command.user, model::Rule::kUsersManage)) {
+        return fail(ErrorCode::kUnauthorized);
+    }
+    if (command.body.size() > kUserBodyBytesMax) {
         return fail(ErrorCode::kInvalidCommand);
     }
     return {};
 }
 
-Result<Body> admit_create_user(ConstBytes body, const Sealed& sealed) {
-    GALGO_TRY(admit_user_body(body));
-    GALGO_TRY_ASSIGN(const auto request, wire::CreateUserRequest::decode(body));
+Result<Body> admit_create_user(const State& state, const Command& command) {
+    GALGO_TRY(admit_permissions(state, command));
+    GALGO_TRY_ASSIGN(const auto request, wire::CreateUserRequest::decode(command.body));
     GALGO_TRY(wire::refuse_options(request.options));
     GALGO_TRY(admit_password(request.password));
-    if (sealed.password_hash.empty()) {
-        return fail(ErrorCode::kFeatureUnavailable);
+    const Sealed& sealed = *command.sealed;
+    if (sealed.password_hash.empty()) {  // the right came after the edge had looked
+        return fail(ErrorCode::kTransientNotAccepted);
     }
     ByteWriter permissions;
     if (request.permissions.has_value()) {
@@ -99,14 +105,21 @@ Result<Body> admit_create_user(ConstBytes body, const Sealed& sealed) {
                                        .permissions = permissions.bytes()});
 }
 
-Result<Body> admit_update_permissions(ConstBytes body) {
-    GALGO_TRY(admit_user_body(body));
-    return admit_plain<wire::UpdatePermissionsRequest>(body);
+Result<Body> admit_update_permissions(const State& state, const Command& command) {
+    GALGO_TRY(admit_permissions(state, command));
+    return admit_plain<wire::UpdatePermissionsRequest>(command.body);
 }
 
-Result<Body> admit_change_password(ConstBytes body, const Sealed& sealed) {
-    GALGO_TRY_ASSIGN(const auto request, wire::ChangePasswordRequest::decode(body));
+Result<Body> admit_change_password(const State& state, const Command& command) {
+    GALGO_TRY_ASSIGN(const auto request, wire::ChangePasswordRequest::decode(command.body));
     GALGO_TRY(admit_password(request.new_password));
+    const Sealed& sealed = *command.sealed;
+    if (const User* user = state.find_user(request.user);
+        user != nullptr && sealed.verified_hash.empty()) {
+        GALGO_TRY(authorise(state, command.user, command.operation, {.user = user->id}));
+        // The user came, or the right, after the edge had looked.
+        return fail(ErrorCode::kTransientNotAccepted);
+    }
     return detail::encode_change_password({.user = request.user,
                                            .verified_hash = sealed.verified_hash,
                                            .password_hash = sealed.password_hash});
@@ -151,15 +164,15 @@ Result<Body> admit_body(const State& state, const Command& command) {
         case wire::Operation::kLeaveConsumerGroup:
             return admit_plain<wire::GroupRequest>(body);
         case wire::Operation::kCreateUser:
-            return admit_create_user(body, *command.sealed);
+            return admit_create_user(state, command);
         case wire::Operation::kUpdateUser:
             return admit_without_options<wire::UpdateUserRequest>(body);
         case wire::Operation::kDeleteUser:
             return admit_plain<wire::UserRequest>(body);
         case wire::Operation::kChangePassword:
-            return admit_change_password(body, *command.sealed);
+            return admit_change_password(state, command);
         case wire::Operation::kUpdatePermissions:
-            return admit_update_permissions(body);
+            return admit_update_permissions(state, command);
         case wire::Operation::kCreatePersonalAccessToken:
             return admit_create_token(state, command);
         case wire::Operation::kDeletePersonalAccessToken:

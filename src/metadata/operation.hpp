@@ -107,11 +107,11 @@ struct PrepareView {
 /// done before the request comes here, and once.
 struct Sealed {
     static constexpr bool kShardPortable = true;
-    /// CreateUser, ChangePassword: PHC of the new password. Empty for ChangePassword: the current
-    /// password does not match.
+    /// CreateUser, ChangePassword: PHC of the new password. Empty for CreateUser: the edge saw no
+    /// right to do that. Empty for ChangePassword: the current password does not match.
     std::string password_hash;
     /// ChangePassword: the user's PHC that the current password was verified against; empty when
-    /// there is no such user.
+    /// the edge saw no such user, or no right.
     std::string verified_hash;
     /// CreatePersonalAccessToken: SHA-256 of the token that the client will be told.
     TokenHash token_hash{};
@@ -144,11 +144,12 @@ struct Admitted {
 inline constexpr std::size_t kUserBodyBytesMax = std::size_t{1} << 20U;
 
 /// Decodes and bounds a client's metadata command; nothing undecodable and nothing outside the
-/// static bounds enters the log. Does not look at names, ids or rights: that is decided when the
-/// operation is applied, in log order. Of the state it needs only the number of the user's tokens.
-/// Errors go out as reply status: 3 undecodable, 5 an operation that is not served here (or whose
-/// secret was not sealed), 44 length of a password, 52 tokens of the user, 4041 and 4042 options,
-/// 1019 topic below one segment, 2015 partitions in one request.
+/// static bounds enters the log. Does not look at names and ids, and at a right only where the work
+/// before the log depends on it (permissions, passwords of others): that is decided when the
+/// operation is applied, in log order. Errors go out as reply status: 3 undecodable, 5 an operation
+/// that is not served here (or whose secret was not sealed), 41 no right, 44 length of a password,
+/// 52 tokens of the user, 58 what the edge saw has changed, 4041 and 4042 options, 1019 topic below
+/// one segment, 2015 partitions in one request.
 [[nodiscard]] Result<Admitted> admit(const State& state, const Command& command);
 
 /// Who was verified at the edge, for a login.

@@ -172,11 +172,32 @@ TEST(Admit, SecretsEnterTheLogSealedOrNotAtAll) {
         // The stamp of a body with a password in it would help to guess the password.
         EXPECT_EQ(admitted.keeps_checksum, operation == O::kCreatePersonalAccessToken);
     }
-    const Sealed nothing;
-    EXPECT_EQ(admit(State{}, {.operation = O::kCreateUser, .body = user, .sealed = &nothing})
-                  .error()
-                  .code,
-              E::kFeatureUnavailable);
+}
+
+TEST(Admit, WhatTheEdgeSawNoRightForIsRefusedOrAskedForAgain) {
+    Node node;
+    const Node::Who root{};
+    node.login(root);
+    EXPECT_EQ(node.result(O::kCreateUser, create_user("alice"), root), E::kOk);
+    const Node::Who alice{.client = client(2), .user = model::UserId(1)};
+    const auto refusal = [&](O operation, const Bytes& body, Node::Who who) {
+        const Sealed nothing;
+        const Result<Admitted> admitted =
+            admit(node.state(),
+                  {.operation = operation, .body = body, .user = who.user, .sealed = &nothing});
+        return admitted.has_value() ? E::kOk : admitted.error().code;
+    };
+    EXPECT_EQ(refusal(O::kCreateUser, create_user("bob"), alice), E::kUnauthorized);
+    EXPECT_EQ(refusal(O::kCreateUser, create_user("bob"), root), E::kTransientNotAccepted);
+    EXPECT_EQ(refusal(O::kChangePassword, change_password(id(0)), alice), E::kUnauthorized);
+    EXPECT_EQ(refusal(O::kChangePassword, change_password(id(1)), alice), E::kTransientNotAccepted);
+    EXPECT_EQ(refusal(O::kChangePassword, change_password(id(1)), root), E::kTransientNotAccepted);
+    EXPECT_EQ(refusal(O::kChangePassword, change_password(id(9)), alice), E::kOk) << "not found";
+    // Without the right nothing of the body is looked at.
+    const Bytes noise(2 * kUserBodyBytesMax, std::byte{7});
+    EXPECT_EQ(refusal(O::kCreateUser, noise, alice), E::kUnauthorized);
+    EXPECT_EQ(refusal(O::kUpdatePermissions, noise, alice), E::kUnauthorized);
+    EXPECT_EQ(refusal(O::kUpdatePermissions, noise, root), E::kInvalidCommand);
 }
 
 TEST(Admit, UsersAndTokens) {

@@ -405,6 +405,42 @@ def balanced_sends_leave_no_partition_out(ctx):
             expect(counts == [15, 15], f"topic {topic}: its partitions got {counts}")
 
 
+@case
+def repeated_requests(ctx):
+    """A request sent again gets the same frame, whatever happened since, and is not carried out again."""
+    rights = bytes([0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0])  # manages users and streams
+    with ctx.login() as root, ctx.connect() as client:
+        rights = b"\x01" + struct.pack("<I", len(rights)) + rights
+        root.call(141, str8("repeater") + str8("password") + b"\x01" + rights)
+        client.login("repeater", "password")
+        requests = [
+            client.frame(g.OP_CREATE_STREAM, str8("repeated")),
+            client.frame(g.OP_CREATE_STREAM, str8("repeated")),
+            client.frame(141, str8("another") + str8("password") + b"\x01\x00"),
+            client.frame(144, identifier("another") + str8("password") + str8("password2")),
+            client.frame(144, identifier("repeater") + str8("password") + str8("password2")),
+        ]
+
+        def answer(request):
+            client.send_raw(request)
+            return client.take_bytes()
+
+        answers = [answer(request) for request in requests]
+        status = [struct.unpack_from("<I", data, 216)[0] for data in answers]
+        expect(status == [0] * 5, f"answered with {status}")
+        entries = [struct.unpack_from("<I", data, g.HEADER_SIZE)[0] for data in answers]
+        expect(entries == [0, 1, 0, 0, 0], f"refused: {entries}")
+        root.call(g.OP_DELETE_STREAM, identifier("repeated"))
+        root.call(145, identifier("repeater") + b"\x00")
+        for number, request in enumerate(requests):
+            again = answer(request)
+            expect(again == answers[number], f"request {number}: {again.hex()}, not {answers[number].hex()}")
+        expect_error(41, "a new request", client.call, 141, str8("third") + str8("password") + b"\x01\x00")
+        expect(root.read(g.GET_STREAM, identifier("repeated")) == b"", "the stream was created again")
+        for name in ("repeater", "another"):
+            root.call(143, identifier(name))
+
+
 # ---- bodies --------------------------------------------------------------------------------------
 
 

@@ -269,17 +269,23 @@ class Client:
             left -= len(part)
         return b"".join(parts)
 
-    def take(self):
+    def take_bytes(self):
+        """One frame as it came."""
         head = self._read(HEADER_SIZE)
         (size,) = struct.unpack_from("<I", head, 48)
         command = head[60]
         if size < HEADER_SIZE or command not in (COMMAND_REPLY, COMMAND_EVICTION):
             raise ValueError(f"reply of size {size} with command {command}")
+        return head + self._read(size - HEADER_SIZE)
+
+    def take(self):
+        data = self.take_bytes()
+        command, body = data[60], data[HEADER_SIZE:]
         if command == COMMAND_EVICTION:
-            return Reply(command, 0, 0, 0, head[255], self._read(size - HEADER_SIZE))
-        (request, operation) = struct.unpack_from("<QB", head, 200)
-        (status,) = struct.unpack_from("<I", head, 216)
-        return Reply(command, operation, status, request, 0, self._read(size - HEADER_SIZE))
+            return Reply(command, 0, 0, 0, data[255], body)
+        (request, operation) = struct.unpack_from("<QB", data, 200)
+        (status,) = struct.unpack_from("<I", data, 216)
+        return Reply(command, operation, status, request, 0, body)
 
     def frame(self, operation, body=b"", code=0, **fields):
         """One request as bytes. Everything but a read takes a request number of its own."""

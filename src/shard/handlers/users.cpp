@@ -1,6 +1,6 @@
 // Users whose password comes with the request: it is hashed on the offload thread, and the log gets
-// the hash. Who has no right is refused before that, so that only those who manage users can make
-// the server compute hashes.
+// the hash. For those who have no right nothing is computed; the metadata plane is asked all the
+// same, because the request may be the repetition of one that was carried out.
 #include "crypto/password.hpp"
 #include "metadata/authorise.hpp"
 #include "shard/handlers/handlers.hpp"
@@ -15,6 +15,18 @@ namespace {
 
 bool legal_password(std::string_view password) noexcept {
     return password.size() >= model::kPasswordSizeMin && password.size() <= model::kPasswordSizeMax;
+}
+
+/// Of a CreateUser body.
+Result<std::string> password_of_new_user(ConstBytes body) {
+    if (body.size() > metadata::kUserBodyBytesMax) {
+        return fail(ErrorCode::kInvalidCommand);
+    }
+    GALGO_TRY_ASSIGN(const auto request, wire::CreateUserRequest::decode(body));
+    if (!legal_password(request.password)) {
+        return fail(ErrorCode::kInvalidPassword);
+    }
+    return std::string(request.password);
 }
 
 /// What change_password finds out off the loop.
@@ -37,38 +49,29 @@ Result<std::string> verify_and_hash(const PasswordChange& change) {
 Task<void> handle_create_user(Services& services, Session& session, net::Frame& frame,
                               net::Reply& reply) {
     const wire::RequestHeader header = frame.header;
-    if (const Status allowed = metadata::authorise(services.metadata.state(), session.user,
-                                                   wire::CommandCode::kCreateUser);
-        !allowed.has_value()) {
-        reply.set_status(header, allowed.error().code);
-        co_return;
-    }
-    if (frame.body.size() > metadata::kUserBodyBytesMax) {
-        reply.set_status(header, ErrorCode::kInvalidCommand);
-        co_return;
-    }
+    const bool allowed =
+        metadata::authorise(services.metadata.state(), session.user, wire::CommandCode::kCreateUser)
+            .has_value();
     std::string password;
-    {
-        const Result<wire::CreateUserRequest> request =
-            wire::CreateUserRequest::decode(frame.body.bytes());
-        if (!request.has_value()) {
-            reply.set_status(header, request.error().code);
+    if (allowed) {
+        Result<std::string> wanted = password_of_new_user(frame.body.bytes());
+        if (!wanted.has_value()) {
+            reply.set_status(header, wanted.error().code);
             co_return;
         }
-        password = request->password;
-    }
-    if (!legal_password(password)) {
-        reply.set_status(header, ErrorCode::kInvalidPassword);
-        co_return;
+        password = *std::move(wanted);
     }
     MetadataCommand command = metadata_command(session, frame);
-    const Result<Result<std::string>> hash = co_await runtime::offload(
-        services.offload, [&password] { return crypto::hash_password(password); });
-    if (!hash.has_value() || !hash->has_value()) {
-        reply.set_status(header, hash.has_value() ? hash->error().code : hash.error().code);
-        co_return;
+    metadata::Sealed& sealed = command.sealed.emplace();
+    if (allowed) {
+        Result<Result<std::string>> hash = co_await runtime::offload(
+            services.offload, [&password] { return crypto::hash_password(password); });
+        if (!hash.has_value() || !hash->has_value()) {
+            reply.set_status(header, hash.has_value() ? hash->error().code : hash.error().code);
+            co_return;
+        }
+        sealed.password_hash = **std::move(hash);
     }
-    command.sealed.emplace().password_hash = **hash;
     const MetadataReply result = co_await services.router.metadata(std::move(command));
     fill_metadata_reply(header, result, reply);
 }
@@ -88,15 +91,11 @@ Task<void> handle_change_password(Services& services, Session& session, net::Fra
     }
     metadata::Sealed sealed;
     // Nobody of that name: the log says so, there is nothing to verify.
-    if (const metadata::User* user = services.metadata.state().find_user(request->user);
-        user != nullptr) {
-        const Status allowed =
-            metadata::authorise(services.metadata.state(), session.user,
-                                wire::CommandCode::kChangePassword, {.user = user->id});
-        if (!allowed.has_value()) {
-            reply.set_status(header, allowed.error().code);
-            co_return;
-        }
+    const metadata::User* user = services.metadata.state().find_user(request->user);
+    if (user != nullptr &&
+        metadata::authorise(services.metadata.state(), session.user,
+                            wire::CommandCode::kChangePassword, {.user = user->id})
+            .has_value()) {
         const PasswordChange change{.verified_hash = user->password_hash,
                                     .current = std::string(request->current_password),
                                     .wanted = std::string(request->new_password)};
