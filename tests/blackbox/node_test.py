@@ -619,6 +619,49 @@ def stop_does_not_wait_for_logins(ctx):
 
 
 @case
+def logins_leave_the_loops_alone(ctx):
+    """100 logins at once: every password is hashed on the offload thread, no turn of a loop waits for one."""
+    logins = 100
+
+    def offload_seconds(server):
+        for task in Path(f"/proc/{server.process.pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == "offload":
+                return int((task / "schedstat").read_text().split()[0]) / 1e9
+        raise Wrong("there is no offload thread")
+
+    def turns_above(before, after, seconds):
+        """Of all shards. The bucket that holds the limit counts as below it."""
+        count = 0
+        for shard in range(SHARDS):
+            labels = f'shard="{shard}"'
+            name = f"galgo_loop_turn_seconds_bucket{{{labels},le="
+            limits = [key for key in after if key.startswith(name) and float(key[len(name) + 1 : -2]) >= seconds]
+            within = min(limits, key=lambda key: float(key[len(name) + 1 : -2]))
+            count += grown(before, after, f"galgo_loop_turn_seconds_count{{{labels}}}") - grown(before, after, within)
+        return count
+
+    with running(ctx) as server, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.address)) for _ in range(logins)]
+        before, hashing = server.metrics(), offload_seconds(server)
+        for client in clients:
+            client.post(OP_REGISTER, client.login_body("iggy", "iggy"))
+        for client in clients:
+            client.take().payload()  # raises unless it is logged in
+        after, hashing = server.metrics(), offload_seconds(server) - hashing
+        a_hash = hashing / logins
+        turns = sum(grown(before, after, f'galgo_loop_turn_seconds_sum{{shard="{n}"}}') for n in range(SHARDS))
+        long_turns = turns_above(before, after, a_hash / 2)
+        print(
+            f"   {logins} logins: offload thread {hashing:.2f} s, {a_hash * 1e3:.1f} ms each; loops {turns:.3f} s, "
+            f"turns of half a hash or longer: {long_turns:.0f}"
+        )
+        expect(a_hash > 0.002, f"a login took the offload thread {a_hash * 1e3:.3f} ms: not argon2")
+        # The kernel may take the core away from a loop, whose turn is long then: a few, not one a login.
+        expect(long_turns <= logins / 20, f"{long_turns} turns of {a_hash / 2 * 1e3:.1f} ms or longer")
+        expect(turns < hashing / 4, f"the loops took {turns:.3f} s, the hashes {hashing:.3f} s")
+
+
+@case
 def idle_connections_leave_descriptors_for_storage(ctx):
     """128 descriptors, more connections than that: topics are written, read and created, health answers."""
 
