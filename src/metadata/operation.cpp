@@ -69,7 +69,7 @@ Result<Body> admit_partitions(ConstBytes body) {
 
 /// A password that no login would accept is not set in the first place.
 Status admit_password(std::string_view password) noexcept {
-    if (password.size() < model::kPasswordSizeMin || password.size() > model::kPasswordSizeMax) {
+    if (!model::is_legal_password(password)) {
         return fail(ErrorCode::kInvalidPassword);
     }
     return {};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/check.hpp"
 #include "base/ids.hpp"
@@ -37,6 +38,11 @@ inline constexpr std::uint32_t kUsernameSizeMin = 3;
 inline constexpr std::uint32_t kUsernameSizeMax = 50;
 inline constexpr std::uint32_t kPasswordSizeMin = 3;
 inline constexpr std::uint32_t kPasswordSizeMax = 100;
+
+/// May it be a password? One that may not is neither set nor accepted.
+[[nodiscard]] constexpr bool is_legal_password(std::string_view password) noexcept {
+    return password.size() >= kPasswordSizeMin && password.size() <= kPasswordSizeMax;
+}
 
 /// What a PartitionKey is made of.
 struct PartitionAddress {

@@ -28,9 +28,8 @@ struct Credentials {
 Credentials look_up(const Services& services, const wire::LoginRequest& request) {
     Credentials credentials{.password = std::string(request.password)};
     const metadata::User* user = services.metadata.state().find_user_by_name(request.username);
-    const bool legal = request.password.size() >= model::kPasswordSizeMin &&
-                       request.password.size() <= model::kPasswordSizeMax;
-    if (user != nullptr && legal && user->status == wire::UserStatus::kActive) {
+    if (user != nullptr && model::is_legal_password(request.password) &&
+        user->status == wire::UserStatus::kActive) {
         credentials.phc = user->password_hash;
         credentials.login = {.user = user->id, .user_created = user->created_op, .token = {}};
         credentials.acceptable = true;

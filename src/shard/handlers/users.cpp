@@ -13,17 +13,13 @@ using coro::Task;
 
 namespace {
 
-bool legal_password(std::string_view password) noexcept {
-    return password.size() >= model::kPasswordSizeMin && password.size() <= model::kPasswordSizeMax;
-}
-
 /// Of a CreateUser body.
 Result<std::string> password_of_new_user(ConstBytes body) {
     if (body.size() > metadata::kUserBodyBytesMax) {
         return fail(ErrorCode::kInvalidCommand);
     }
     GALGO_TRY_ASSIGN(const auto request, wire::CreateUserRequest::decode(body));
-    if (!legal_password(request.password)) {
+    if (!model::is_legal_password(request.password)) {
         return fail(ErrorCode::kInvalidPassword);
     }
     return std::string(request.password);
@@ -42,6 +38,17 @@ Result<std::string> verify_and_hash(const PasswordChange& change) {
         return std::string();
     }
     return crypto::hash_password(change.wanted);
+}
+
+/// `hash()` on the offload thread. Errors: those of the hash; 58, the thread is busy.
+template <class Hash>
+Task<Result<std::string>> hash_offloaded(Services& services, Hash hash) {
+    Result<Result<std::string>> hashed =
+        co_await runtime::offload(services.offload, std::move(hash));
+    if (!hashed.has_value()) {
+        co_return std::unexpected(hashed.error());
+    }
+    co_return *std::move(hashed);
 }
 
 }  // namespace
@@ -64,13 +71,13 @@ Task<void> handle_create_user(Services& services, Session& session, net::Frame& 
     MetadataCommand command = metadata_command(session, frame);
     metadata::Sealed& sealed = command.sealed.emplace();
     if (allowed) {
-        Result<Result<std::string>> hash = co_await runtime::offload(
-            services.offload, [&password] { return crypto::hash_password(password); });
-        if (!hash.has_value() || !hash->has_value()) {
-            reply.set_status(header, hash.has_value() ? hash->error().code : hash.error().code);
+        Result<std::string> hash = co_await hash_offloaded(
+            services, [&password] { return crypto::hash_password(password); });
+        if (!hash.has_value()) {
+            reply.set_status(header, hash.error().code);
             co_return;
         }
-        sealed.password_hash = **std::move(hash);
+        sealed.password_hash = *std::move(hash);
     }
     const MetadataReply result = co_await services.router.metadata(std::move(command));
     fill_metadata_reply(header, result, reply);
@@ -85,7 +92,7 @@ Task<void> handle_change_password(Services& services, Session& session, net::Fra
         reply.set_status(header, request.error().code);
         co_return;
     }
-    if (!legal_password(request->new_password)) {
+    if (!model::is_legal_password(request->new_password)) {
         reply.set_status(header, ErrorCode::kInvalidPassword);
         co_return;
     }
@@ -99,14 +106,14 @@ Task<void> handle_change_password(Services& services, Session& session, net::Fra
         const PasswordChange change{.verified_hash = user->password_hash,
                                     .current = std::string(request->current_password),
                                     .wanted = std::string(request->new_password)};
-        const Result<Result<std::string>> hash = co_await runtime::offload(
-            services.offload, [&change] { return verify_and_hash(change); });
-        if (!hash.has_value() || !hash->has_value()) {
-            reply.set_status(header, hash.has_value() ? hash->error().code : hash.error().code);
+        Result<std::string> hash =
+            co_await hash_offloaded(services, [&change] { return verify_and_hash(change); });
+        if (!hash.has_value()) {
+            reply.set_status(header, hash.error().code);
             co_return;
         }
         sealed.verified_hash = change.verified_hash;
-        sealed.password_hash = **hash;
+        sealed.password_hash = *std::move(hash);
     }
     MetadataCommand command = metadata_command(session, frame);
     command.sealed = std::move(sealed);
