@@ -62,11 +62,11 @@ void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOu
         outcome.result == ErrorCode::kOk) {
         // wire: nobody can show the token a second time, so a repetition finds that it exists.
         const auto exists = wire::rejection_body(ErrorCode::kPersonalAccessTokenAlreadyExists);
-        table.record(prepare.client, prepare.session, prepare.request, prepare.request_checksum,
-                     prepare.op, exists);
+        table.record(prepare.client, prepare.session, prepare.request, prepare.operation,
+                     prepare.request_checksum, prepare.op, exists);
     } else if (is_client_operation(prepare.operation)) {
-        table.record(prepare.client, prepare.session, prepare.request, prepare.request_checksum,
-                     prepare.op, reply);
+        table.record(prepare.client, prepare.session, prepare.request, prepare.operation,
+                     prepare.request_checksum, prepare.op, reply);
     }
 }
 

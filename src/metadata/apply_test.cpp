@@ -368,7 +368,9 @@ TEST_F(ApplyTest, LogoutEndsSessionAndMemberships) {
     EXPECT_EQ(out.changes[1].session, epoch);
     EXPECT_EQ(group().assignment.member_count(), 0U);
     EXPECT_EQ(node_.state().sessions().find(client(1)), nullptr);
-    EXPECT_EQ(node_.table().classify(client(1), epoch, RequestNumber(99), 0).verdict,
+    EXPECT_EQ(node_.table()
+                  .classify(client(1), epoch, RequestNumber(99), LogOperation::kCreateStream, 0)
+                  .verdict,
               ClientTable::Verdict::kNoSession);
     const ApplyOutcome twice = node_.commit(make_logout(), {.client = client(1)});
     EXPECT_EQ(twice.result, E::kOk);
@@ -490,7 +492,8 @@ TEST(ApplyRepeated, CommittedRepliesAreReplayed) {
     node.request(O::kCreateStream, create_stream("s"));  // refused, and committed all the same
     const RequestNumber second(node.op().value());
     for (const RequestNumber request : {first, second}) {
-        const auto found = node.table().classify(client(1), epoch, request, 0);
+        const auto found =
+            node.table().classify(client(1), epoch, request, LogOperation::kCreateStream, 0);
         EXPECT_EQ(found.verdict, ClientTable::Verdict::kReplay);
         EXPECT_EQ(as_text(found.reply), "reply");
     }

@@ -388,18 +388,19 @@ TEST_F(UsersTest, RegisterOfAnOlderLogNamesTheUserAlone) {
 
 /// wire: nobody can be shown a token twice; the repetition is told that it exists.
 TEST_F(UsersTest, RepeatedCreationOfATokenIsRefusedAndARepeatedRefusalIsRepeated) {
-    const auto replay = [&] {
+    const auto replay = [&](LogOperation operation) {
         const Session session = *node_.state().sessions().find(alice_.client);
         const ClientTable::Classification known = node_.table().classify(
-            alice_.client, session.epoch, RequestNumber(node_.op().value()), 0);
+            alice_.client, session.epoch, RequestNumber(node_.op().value()), operation, 0);
         EXPECT_EQ(known.verdict, ClientTable::Verdict::kReplay);
         return std::vector<std::byte>(known.reply.begin(), known.reply.end());
     };
     const auto exists = wire::rejection_body(E::kPersonalAccessTokenAlreadyExists);
     EXPECT_EQ(create_token_as(alice_, "laptop", 1), E::kOk);
-    EXPECT_TRUE(std::ranges::equal(replay(), exists));
+    EXPECT_TRUE(std::ranges::equal(replay(LogOperation::kCreatePersonalAccessToken), exists));
     EXPECT_EQ(node_.result(O::kDeletePersonalAccessToken, delete_token("laptop"), alice_), E::kOk);
-    EXPECT_EQ(as_text(replay()), "reply") << "other replies are kept as they were";
+    EXPECT_EQ(as_text(replay(LogOperation::kDeletePersonalAccessToken)), "reply")
+        << "other replies are kept as they were";
 }
 
 TEST_F(UsersTest, BodiesOfAForeignLogAreRefusedWithoutATrace) {

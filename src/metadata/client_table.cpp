@@ -5,17 +5,11 @@
 #include "base/check.hpp"
 
 namespace galgo::metadata {
-namespace {
-
-bool stamps_differ(u128 left, u128 right) noexcept {
-    return left != 0 && right != 0 && left != right;
-}
-
-}  // namespace
 
 ClientTable::Classification ClientTable::classify(ClientId client, SessionId session,
-                                                  RequestNumber request,
+                                                  RequestNumber request, LogOperation operation,
                                                   u128 checksum) const noexcept {
+    const Stamp stamp{.operation = operation, .checksum = checksum};
     const auto found = entries_.find(client);
     if (found == entries_.end()) {
         return {.verdict = Verdict::kNoSession};
@@ -30,14 +24,14 @@ ClientTable::Classification ClientTable::classify(ClientId client, SessionId ses
     if (request > entry.watermark) {
         return {.verdict = Verdict::kExecute};
     }
-    if (request == entry.watermark && stamps_differ(checksum, entry.watermark_checksum)) {
+    if (request == entry.watermark && differ(stamp, entry.watermark_stamp)) {
         return {.verdict = Verdict::kDrop};
     }
     for (const auto& reply : entry.replies) {
         if (reply->request != request) {
             continue;
         }
-        if (stamps_differ(checksum, reply->checksum)) {
+        if (differ(stamp, reply->stamp)) {
             return {.verdict = Verdict::kDrop};
         }
         return {.verdict = Verdict::kReplay, .reply = reply->bytes, .op = reply->op};
@@ -64,8 +58,8 @@ void ClientTable::end_session(ClientId client) {
     entries_.erase(found);
 }
 
-void ClientTable::record(ClientId client, SessionId session, RequestNumber request, u128 checksum,
-                         OpNumber op, ConstBytes reply) {
+void ClientTable::record(ClientId client, SessionId session, RequestNumber request,
+                         LogOperation operation, u128 checksum, OpNumber op, ConstBytes reply) {
     const auto found = entries_.find(client);
     if (found == entries_.end() || found->second.epoch != session) {
         return;
@@ -73,14 +67,14 @@ void ClientTable::record(ClientId client, SessionId session, RequestNumber reque
     Entry& entry = found->second;
     GALGO_CHECK(request > entry.watermark);  // classify() let nothing else into the log
     entry.watermark = request;
-    entry.watermark_checksum = checksum;
+    entry.watermark_stamp = {.operation = operation, .checksum = checksum};
     if (entry.replies.size() == kRepliesPerClient) {
         drop_oldest_reply(entry);
     }
     replies_.push_back(CachedReply{.client = client,
                                    .request = request,
                                    .op = op,
-                                   .checksum = checksum,
+                                   .stamp = entry.watermark_stamp,
                                    .bytes = {reply.begin(), reply.end()}});
     entry.replies.push_back(std::prev(replies_.end()));
     reply_bytes_ += reply.size();
@@ -90,6 +84,11 @@ void ClientTable::record(ClientId client, SessionId session, RequestNumber reque
         GALGO_CHECK(owner != entries_.end());
         drop_oldest_reply(owner->second);
     }
+}
+
+bool ClientTable::differ(const Stamp& left, const Stamp& right) noexcept {
+    const bool both_stamped = left.checksum != 0 && right.checksum != 0;
+    return left.operation != right.operation || (both_stamped && left.checksum != right.checksum);
 }
 
 void ClientTable::drop_oldest_reply(Entry& entry) {

@@ -3,8 +3,8 @@
 // log. Shard 0 only; never read by other shards, so not part of State.
 //
 // Per client: epoch (session), user, watermark (highest committed request number) with its
-// checksum, and the last kRepliesPerClient replies. Request numbers have gaps (partition operations
-// take numbers too): the watermark decides, not contiguity.
+// operation and checksum, and the last kRepliesPerClient replies. Request numbers have gaps
+// (partition operations take numbers too): the watermark decides, not contiguity.
 //
 // Bounds: the number of clients is that of the sessions in State, whose evictions arrive here as
 // changes; all cached replies together stay within `reply_bytes_max`, beyond it the oldest go
@@ -20,6 +20,7 @@
 
 #include "base/bytes.hpp"
 #include "base/ids.hpp"
+#include "metadata/operation.hpp"
 #include "model/ids.hpp"
 
 namespace galgo::metadata {
@@ -49,10 +50,11 @@ class ClientTable {
     ClientTable(const ClientTable&) = delete;
     ClientTable& operator=(const ClientTable&) = delete;
 
-    /// What to do with a metadata request. `checksum` 0 = unstamped. The caller has dealt with a
-    /// replica that cannot serve (58) and a prepare of this client in flight (57) before.
+    /// What to do with a metadata request. `checksum` 0 = unstamped; requests of one number are
+    /// told apart by their operation then. The caller has dealt with a replica that cannot serve
+    /// (58) and a prepare of this client in flight (57) before.
     [[nodiscard]] Classification classify(ClientId client, SessionId session, RequestNumber request,
-                                          u128 checksum) const noexcept;
+                                          LogOperation operation, u128 checksum) const noexcept;
 
     /// A Register of `client` was committed: whatever was known of it is replaced.
     void start_session(ClientId client, SessionId epoch, model::UserId user);
@@ -61,8 +63,8 @@ class ClientTable {
     /// A request of the client was committed at `op`, successful or refused; `reply` is what is
     /// sent for it (the table does not look inside). Without an entry of this epoch nothing
     /// happens: the session ended in the meantime.
-    void record(ClientId client, SessionId session, RequestNumber request, u128 checksum,
-                OpNumber op, ConstBytes reply);
+    void record(ClientId client, SessionId session, RequestNumber request, LogOperation operation,
+                u128 checksum, OpNumber op, ConstBytes reply);
 
     [[nodiscard]] std::size_t client_count() const noexcept { return entries_.size(); }
     [[nodiscard]] std::size_t reply_bytes() const noexcept { return reply_bytes_; }
@@ -70,11 +72,16 @@ class ClientTable {
  private:
     friend class ClientTableCodec;
 
+    /// What a request is known by, besides its number.
+    struct Stamp {
+        LogOperation operation{};
+        u128 checksum = 0;  ///< of the client's body; 0: it had none, or it must not be kept
+    };
     struct CachedReply {
         ClientId client;
         RequestNumber request;
         OpNumber op;
-        u128 checksum;
+        Stamp stamp;
         std::vector<std::byte> bytes;
     };
     using ReplyList = std::list<CachedReply>;
@@ -82,10 +89,11 @@ class ClientTable {
         SessionId epoch;
         model::UserId user;
         RequestNumber watermark;
-        u128 watermark_checksum = 0;
+        Stamp watermark_stamp{};
         std::deque<ReplyList::iterator> replies;  ///< oldest first, at most kRepliesPerClient
     };
 
+    [[nodiscard]] static bool differ(const Stamp& left, const Stamp& right) noexcept;
     void drop_oldest_reply(Entry& entry);
 
     std::size_t reply_bytes_max_;

@@ -30,14 +30,14 @@ class ClientTableCodec {
             to.put<std::uint64_t>(entry.epoch.value());
             to.put<std::uint32_t>(entry.user.value());
             to.put<std::uint64_t>(entry.watermark.value());
-            to.put<u128>(entry.watermark_checksum);
+            put_stamp(to, entry.watermark_stamp);
         }
         to.put<std::uint32_t>(static_cast<std::uint32_t>(table.replies_.size()));
         for (const ClientTable::CachedReply& reply : table.replies_) {
             to.put<u128>(reply.client.value());
             to.put<std::uint64_t>(reply.request.value());
             to.put<std::uint64_t>(reply.op.value());
-            to.put<u128>(reply.checksum);
+            put_stamp(to, reply.stamp);
             wire::put_block32(to, reply.bytes);
         }
         to.put<std::uint64_t>(crypto::xxh3_64(to.bytes()));
@@ -69,13 +69,22 @@ class ClientTableCodec {
     }
 
  private:
+    static void put_stamp(ByteWriter& to, const ClientTable::Stamp& stamp) {
+        to.put<std::uint8_t>(static_cast<std::uint8_t>(stamp.operation));
+        to.put<u128>(stamp.checksum);
+    }
+    static ClientTable::Stamp take_stamp(wire::FieldReader& from) {
+        const LogOperation operation{from.u8()};
+        return {.operation = operation, .checksum = from.number<u128>()};
+    }
+
     static bool decode_client(wire::FieldReader& from, ClientTable& table) {
         const auto client = from.id<ClientId>();
         ClientTable::Entry entry;
         entry.epoch = from.id<SessionId>();
         entry.user = from.id<model::UserId>();
         entry.watermark = from.id<RequestNumber>();
-        entry.watermark_checksum = from.number<u128>();
+        entry.watermark_stamp = take_stamp(from);
         const bool ascends = table.entries_.empty() || table.entries_.rbegin()->first < client;
         if (from.failed() || !ascends) {
             return false;
@@ -89,7 +98,7 @@ class ClientTableCodec {
         reply.client = from.id<ClientId>();
         reply.request = from.id<RequestNumber>();
         reply.op = from.id<OpNumber>();
-        reply.checksum = from.number<u128>();
+        reply.stamp = take_stamp(from);
         const ConstBytes bytes = from.block32();
         const auto owner = table.entries_.find(reply.client);
         if (from.failed() || owner == table.entries_.end()) {

@@ -2,8 +2,9 @@
 // that takes over needs in order to answer repeated requests as the one before would have.
 // Canonical: equal tables give equal bytes. Layout, little-endian, lists preceded by a u32 count:
 //   magic u32 "GMCT" | version u16 = 1 | 0 u16
-//   clients { client u128, epoch u64, user u32, watermark u64, watermark_checksum u128 } by client
-//   replies { client u128, request u64, op u64, checksum u128, bytes block32 } oldest first
+//   clients { client u128, epoch u64, user u32, watermark u64, stamp of that request } by client
+//   replies { client u128, request u64, op u64, stamp of the request, bytes block32 } oldest first
+//   stamp: operation u8 (0: no request yet), checksum u128
 //   checksum u64: XXH3-64 of all before
 #pragma once
 

@@ -31,8 +31,9 @@ class ClientTableSnapshot : public testing::Test {
         bytes_ = encode_client_table(table_);
     }
     void record(std::uint32_t number, std::uint64_t request) {
-        table_.record(client(number), SessionId(10 + number), RequestNumber(request), request + 100,
-                      OpNumber(++op_), as_bytes("reply " + std::to_string(request)));
+        table_.record(client(number), SessionId(10 + number), RequestNumber(request),
+                      LogOperation::kCreateStream, request + 100, OpNumber(++op_),
+                      as_bytes("reply " + std::to_string(request)));
     }
 
     ClientTable table_;
@@ -49,19 +50,24 @@ TEST_F(ClientTableSnapshot, GivesTheSameAnswers) {
     for (std::uint32_t number = 1; number <= 4; ++number) {
         for (std::uint64_t request = 1; request <= 16; ++request) {
             for (const u128 checksum : {u128{0}, u128{request + 100}, u128{1}}) {
-                const auto was = table_.classify(client(number), SessionId(10 + number),
-                                                 RequestNumber(request), checksum);
-                const auto is = restored.classify(client(number), SessionId(10 + number),
-                                                  RequestNumber(request), checksum);
-                EXPECT_EQ(is.verdict, was.verdict);
-                EXPECT_EQ(as_text(is.reply), as_text(was.reply));
-                EXPECT_EQ(is.op, was.op);
+                for (const auto operation :
+                     {LogOperation::kCreateStream, LogOperation::kDeleteStream}) {
+                    const auto was = table_.classify(client(number), SessionId(10 + number),
+                                                     RequestNumber(request), operation, checksum);
+                    const auto is = restored.classify(client(number), SessionId(10 + number),
+                                                      RequestNumber(request), operation, checksum);
+                    EXPECT_EQ(is.verdict, was.verdict);
+                    EXPECT_EQ(as_text(is.reply), as_text(was.reply));
+                    EXPECT_EQ(is.op, was.op);
+                }
             }
         }
     }
     // Both go on alike.
-    restored.record(client(1), SessionId(11), RequestNumber(20), 0, OpNumber(30), as_bytes("next"));
-    table_.record(client(1), SessionId(11), RequestNumber(20), 0, OpNumber(30), as_bytes("next"));
+    restored.record(client(1), SessionId(11), RequestNumber(20), LogOperation::kCreateStream, 0,
+                    OpNumber(30), as_bytes("next"));
+    table_.record(client(1), SessionId(11), RequestNumber(20), LogOperation::kCreateStream, 0,
+                  OpNumber(30), as_bytes("next"));
     restored.end_session(client(3));
     table_.end_session(client(3));
     EXPECT_EQ(encode_client_table(restored), encode_client_table(table_));
@@ -71,10 +77,14 @@ TEST_F(ClientTableSnapshot, ASmallerTableKeepsTheNewestReplies) {
     ClientTable small(std::string_view("reply 5").size());
     ASSERT_TRUE(decode_client_table(bytes_, small).has_value());
     EXPECT_EQ(small.client_count(), 3U);
-    EXPECT_EQ(small.classify(client(3), SessionId(13), RequestNumber(5), 0).verdict,
-              Verdict::kReplay);
-    EXPECT_EQ(small.classify(client(1), SessionId(11), RequestNumber(14), 0).verdict,
-              Verdict::kApplied);
+    EXPECT_EQ(
+        small.classify(client(3), SessionId(13), RequestNumber(5), LogOperation::kCreateStream, 0)
+            .verdict,
+        Verdict::kReplay);
+    EXPECT_EQ(
+        small.classify(client(1), SessionId(11), RequestNumber(14), LogOperation::kCreateStream, 0)
+            .verdict,
+        Verdict::kApplied);
 }
 
 TEST_F(ClientTableSnapshot, DamageIsRefusedAndLeavesTheTableEmpty) {

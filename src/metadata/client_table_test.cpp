@@ -20,6 +20,8 @@ using Verdict = ClientTable::Verdict;
 constexpr ClientId kClient{u128{7}};
 constexpr SessionId kEpoch{10};
 constexpr model::UserId kUser{0};
+constexpr auto kCreate = LogOperation::kCreateStream;
+constexpr auto kDelete = LogOperation::kDeleteStream;
 
 RequestNumber number(std::uint64_t value) {
     return RequestNumber(value);
@@ -29,15 +31,18 @@ class ClientTableTest : public testing::Test {
  protected:
     ClientTableTest() { table_.start_session(kClient, kEpoch, kUser); }
 
-    Verdict verdict(std::uint64_t request, u128 checksum = 0) const {
-        return table_.classify(kClient, kEpoch, number(request), checksum).verdict;
+    Verdict verdict(std::uint64_t request, u128 checksum = 0,
+                    LogOperation operation = kCreate) const {
+        return table_.classify(kClient, kEpoch, number(request), operation, checksum).verdict;
     }
     std::string replay(std::uint64_t request) const {
-        return std::string(as_text(table_.classify(kClient, kEpoch, number(request), 0).reply));
+        return std::string(
+            as_text(table_.classify(kClient, kEpoch, number(request), kCreate, 0).reply));
     }
     void record(std::uint64_t request, std::string_view reply, u128 checksum = 0) {
         ++op_;
-        table_.record(kClient, kEpoch, number(request), checksum, OpNumber(op_), as_bytes(reply));
+        table_.record(kClient, kEpoch, number(request), kCreate, checksum, OpNumber(op_),
+                      as_bytes(reply));
     }
 
     ClientTable table_{100};
@@ -45,12 +50,13 @@ class ClientTableTest : public testing::Test {
 };
 
 TEST_F(ClientTableTest, SessionIsCheckedFirst) {
-    EXPECT_EQ(table_.classify(ClientId(u128{8}), kEpoch, number(1), 0).verdict,
+    EXPECT_EQ(table_.classify(ClientId(u128{8}), kEpoch, number(1), kCreate, 0).verdict,
               Verdict::kNoSession);
-    EXPECT_EQ(table_.classify(kClient, SessionId(9), number(1), 0).verdict,
+    EXPECT_EQ(table_.classify(kClient, SessionId(9), number(1), kCreate, 0).verdict,
               Verdict::kSessionTooLow);
-    EXPECT_EQ(table_.classify(kClient, SessionId(11), number(1), 0).verdict, Verdict::kDrop);
-    EXPECT_EQ(table_.classify(kClient, kEpoch, number(1), 0).verdict, Verdict::kExecute);
+    EXPECT_EQ(table_.classify(kClient, SessionId(11), number(1), kCreate, 0).verdict,
+              Verdict::kDrop);
+    EXPECT_EQ(table_.classify(kClient, kEpoch, number(1), kCreate, 0).verdict, Verdict::kExecute);
 }
 
 TEST_F(ClientTableTest, GapsAreFineAndRepetitionsReplayTheSameBytes) {
@@ -60,8 +66,8 @@ TEST_F(ClientTableTest, GapsAreFineAndRepetitionsReplayTheSameBytes) {
     EXPECT_EQ(verdict(9), Verdict::kReplay);
     EXPECT_EQ(replay(9), "nine");
     EXPECT_EQ(replay(3), "three");
-    EXPECT_EQ(table_.classify(kClient, kEpoch, number(3), 0).op, OpNumber(11));
-    EXPECT_EQ(table_.classify(kClient, kEpoch, number(9), 0).op, OpNumber(12));
+    EXPECT_EQ(table_.classify(kClient, kEpoch, number(3), kCreate, 0).op, OpNumber(11));
+    EXPECT_EQ(table_.classify(kClient, kEpoch, number(9), kCreate, 0).op, OpNumber(12));
     EXPECT_EQ(verdict(5), Verdict::kApplied) << "below the watermark, never seen as metadata";
 }
 
@@ -72,6 +78,22 @@ TEST_F(ClientTableTest, OtherStampsUnderAKnownNumberAreDropped) {
     EXPECT_EQ(verdict(2, 223), Verdict::kDrop);
     EXPECT_EQ(verdict(1, 112), Verdict::kDrop);
     EXPECT_EQ(verdict(2, 0), Verdict::kReplay) << "unstamped";
+}
+
+// Requests with a password in them are kept without a stamp.
+TEST_F(ClientTableTest, AnotherOperationUnderAKnownNumberIsDroppedStampedOrNot) {
+    record(1, "one");
+    record(2, "two", 222);
+    for (const std::uint64_t request : {std::uint64_t{1}, std::uint64_t{2}}) {
+        for (const u128 checksum : {u128{0}, u128{222}}) {
+            EXPECT_EQ(verdict(request, checksum, kCreate), Verdict::kReplay);
+            EXPECT_EQ(verdict(request, checksum, kDelete), Verdict::kDrop);
+        }
+    }
+    EXPECT_EQ(verdict(3, 0, kDelete), Verdict::kExecute);
+    record(3, std::string(101, 'x'));
+    EXPECT_EQ(verdict(3, 0, kCreate), Verdict::kApplied);
+    EXPECT_EQ(verdict(3, 0, kDelete), Verdict::kDrop) << "the watermark knows it without a reply";
 }
 
 TEST_F(ClientTableTest, RingKeepsFiveReplies) {
@@ -89,14 +111,15 @@ TEST_F(ClientTableTest, AllRepliesTogetherStayInTheirBudget) {
     constexpr ClientId kOther{u128{8}};
     table_.start_session(kOther, SessionId(11), kUser);
     record(1, std::string(60, 'a'));
-    table_.record(kOther, SessionId(11), number(1), 0, OpNumber(++op_),
+    table_.record(kOther, SessionId(11), number(1), kCreate, 0, OpNumber(++op_),
                   as_bytes(std::string(30, 'b')));
     EXPECT_EQ(table_.reply_bytes(), 90U);
-    table_.record(kOther, SessionId(11), number(2), 0, OpNumber(++op_),
+    table_.record(kOther, SessionId(11), number(2), kCreate, 0, OpNumber(++op_),
                   as_bytes(std::string(30, 'c')));
     EXPECT_EQ(table_.reply_bytes(), 60U);
     EXPECT_EQ(verdict(1), Verdict::kApplied) << "the oldest of all went, whoever's it was";
-    EXPECT_EQ(table_.classify(kOther, SessionId(11), number(1), 0).verdict, Verdict::kReplay);
+    EXPECT_EQ(table_.classify(kOther, SessionId(11), number(1), kCreate, 0).verdict,
+              Verdict::kReplay);
     record(2, std::string(101, 'd'));
     EXPECT_EQ(table_.reply_bytes(), 0U) << "larger than the whole budget: not kept";
     EXPECT_EQ(verdict(2), Verdict::kApplied);
@@ -107,10 +130,12 @@ TEST_F(ClientTableTest, EndedAndRenewedSessionsForget) {
     record(1, "one");
     table_.start_session(kClient, SessionId(20), kUser);
     EXPECT_EQ(verdict(1), Verdict::kSessionTooLow);
-    EXPECT_EQ(table_.classify(kClient, SessionId(20), number(1), 0).verdict, Verdict::kExecute);
+    EXPECT_EQ(table_.classify(kClient, SessionId(20), number(1), kCreate, 0).verdict,
+              Verdict::kExecute);
     EXPECT_EQ(table_.reply_bytes(), 0U);
     record(2, "for the old epoch");
-    EXPECT_EQ(table_.classify(kClient, SessionId(20), number(2), 0).verdict, Verdict::kExecute);
+    EXPECT_EQ(table_.classify(kClient, SessionId(20), number(2), kCreate, 0).verdict,
+              Verdict::kExecute);
     table_.end_session(kClient);
     table_.end_session(kClient);
     EXPECT_EQ(table_.client_count(), 0U);

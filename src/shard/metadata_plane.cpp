@@ -80,8 +80,10 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
         co_return transient(ErrorCode::kTransientNotCommitted);
     }
     using Verdict = metadata::ClientTable::Verdict;
-    const metadata::ClientTable::Classification known = clients_.classify(
-        command.client, command.session, command.request, command.request_checksum);
+    const metadata::ClientTable::Classification known =
+        clients_.classify(command.client, command.session, command.request,
+                          metadata::LogOperation{static_cast<std::uint8_t>(command.operation)},
+                          command.request_checksum);
     switch (known.verdict) {
         case Verdict::kExecute:
             break;
