@@ -164,6 +164,9 @@ Result<Applier::Payload> Applier::register_client() {
         return fail(body.token.has_value() ? ErrorCode::kInvalidPersonalAccessToken
                                            : ErrorCode::kInvalidCredentials);
     }
+    if (body.password.has_value() && *body.password != digest_of_password(*user)) {
+        return fail(ErrorCode::kInvalidCredentials);  // changed since it was shown
+    }
     if (body.token.has_value()) {
         const std::optional<TokenRow> row = state_.find_token(*body.token);
         if (!row.has_value() || row->user.id != user_id || row->token.expired(prepare_.timestamp)) {

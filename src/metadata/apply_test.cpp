@@ -29,9 +29,7 @@ std::vector<ChangeKind> kinds(const ApplyOutcome& outcome) {
 }
 
 Login root_login(const Node& node) {
-    return {.user = model::kRootUserId,
-            .user_created = node.state().users().find(model::kRootUserId)->created_op,
-            .token = {}};
+    return login_by_password(*node.state().users().find(model::kRootUserId));
 }
 
 /// Stream "s" (0) with topic "t" (0) of 3 partitions and group "g" (0); clients 1 and 2 are logged

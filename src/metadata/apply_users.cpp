@@ -114,7 +114,8 @@ Result<Applier::Payload> Applier::update_permissions() {
 
 /// Anybody may change the own password. The verified hash makes it compare-and-swap: of two changes
 /// that were verified against the same password the second one fails, and so does one whose user is
-/// another by now.
+/// another by now. Whoever logged in with the old password (or a token) has to log in again, but
+/// for the client that asks: it knows the new one, and its answer must reach it.
 Result<Applier::Payload> Applier::change_password() {
     GALGO_TRY_ASSIGN(const auto body, detail::decode_change_password(prepare_.body));
     User* const user = state_.find_user_row(body.user);
@@ -128,6 +129,11 @@ Result<Applier::Payload> Applier::change_password() {
         return fail(ErrorCode::kInvalidCredentials);
     }
     user->password_hash = body.password_hash;
+    for (const ClientId client : state_.sessions_.clients_of(user->id)) {
+        if (client != prepare_.client) {
+            end_session(client);
+        }
+    }
     changed({.kind = ChangeKind::kUserUpdated, .user = user->id});
     return Payload{};
 }

@@ -189,7 +189,7 @@ TEST_F(UsersTest, DeletionAndDeactivationEndSessionsMembershipsAndTokens) {
 /// has the same id.
 TEST_F(UsersTest, AnIdThatIsUsedAgainInheritsNothing) {
     const SessionId old_session = node_.state().sessions().find(alice_.client)->epoch;
-    const OpNumber old_created = user(1)->created_op;
+    const Login old_login = login_by_password(*user(1));
     node_.request(O::kDeleteUser, user_body(id(1)));
     node_.request(O::kCreateUser, create_user("mallory", model::all_permissions()));
     ASSERT_EQ(user(1)->name, "mallory");
@@ -208,15 +208,10 @@ TEST_F(UsersTest, AnIdThatIsUsedAgainInheritsNothing) {
     EXPECT_EQ(late(O::kChangePassword, change_password(id(1))), E::kUnauthorized);
     EXPECT_EQ(late(O::kCreatePersonalAccessToken, create_token("t")), E::kUnauthenticated);
     EXPECT_EQ(late(O::kDeletePersonalAccessToken, delete_token("t")), E::kUnauthenticated);
-    EXPECT_EQ(node_
-                  .commit(make_register(
-                              {.user = model::UserId(1), .user_created = old_created, .token = {}}),
-                          alice_)
-                  .result,
-              E::kInvalidCredentials);
+    EXPECT_EQ(node_.commit(make_register(old_login), alice_).result, E::kInvalidCredentials);
     EXPECT_EQ(node_
                   .commit(make_register({.user = model::UserId(1),
-                                         .user_created = old_created,
+                                         .user_created = old_login.user_created,
                                          .token = token_hash(9)}),
                           alice_)
                   .result,
@@ -225,6 +220,23 @@ TEST_F(UsersTest, AnIdThatIsUsedAgainInheritsNothing) {
     node_.login(alice_);
     const SessionId new_session = node_.state().sessions().find(alice_.client)->epoch;
     EXPECT_EQ(node_.state().find_user_of_session(model::UserId(1), new_session), user(1));
+}
+
+/// A login takes tens of milliseconds between the look at the hash and the log.
+TEST_F(UsersTest, ALoginThatWasVerifiedAgainstTheOldPasswordIsRefusedAfterTheChange) {
+    const Node::Who laptop{.client = client(8), .user = model::UserId(1)};
+    EXPECT_EQ(create_token_as(alice_, "laptop", 1), E::kOk);
+    const Login late = login_by_password(*user(1));
+    // The same password again has another salt.
+    EXPECT_EQ(node_.result(O::kChangePassword, change_password(id(1)), alice_,
+                           {.password_hash = "salted", .verified_hash = "hash"}),
+              E::kOk);
+    const ApplyOutcome refused = node_.commit(make_register(late), laptop);
+    EXPECT_EQ(refused.result, E::kInvalidCredentials);
+    EXPECT_THAT(refused.changes, IsEmpty());
+    EXPECT_EQ(node_.state().sessions().find(laptop.client), nullptr);
+    EXPECT_EQ(node_.try_login(laptop), E::kOk);
+    EXPECT_EQ(node_.try_login(laptop, token_hash(1)), E::kOk) << "tokens are not passwords";
 }
 
 TEST_F(UsersTest, WhatADeactivatedUserHadOnItsWayIsRefused) {
@@ -290,7 +302,38 @@ TEST_F(UsersTest, PasswordChangesAgainstTheOneThatWasVerified) {
     EXPECT_EQ(node_.result(O::kChangePassword, change_password(named("alice")), admin_,
                            {.password_hash = "newer", .verified_hash = "new"}),
               E::kOk);
-    EXPECT_NE(node_.state().sessions().find(alice_.client), nullptr) << "sessions go on";
+    EXPECT_EQ(node_.state().sessions().find(alice_.client), nullptr) << "somebody else changed it";
+}
+
+TEST_F(UsersTest, AChangedPasswordEndsAllSessionsOfTheUserButTheOneThatAsked) {
+    const Node::Who laptop{.client = client(8), .user = model::UserId(1)};
+    node_.login(laptop);
+    EXPECT_EQ(node_.result(O::kChangePassword, change_password(id(1)), laptop,
+                           {.password_hash = "", .verified_hash = "hash"}),
+              E::kInvalidCredentials);
+    EXPECT_EQ(node_.state().sessions().size(), 4U) << "a refusal ends nothing";
+
+    const ApplyOutcome own = node_.request(O::kChangePassword, change_password(id(1)), laptop,
+                                           {.password_hash = "new", .verified_hash = "hash"});
+    EXPECT_THAT(kinds(own), ElementsAre(ChangeKind::kSessionEnded, ChangeKind::kUserUpdated));
+    EXPECT_EQ(own.changes[0].client, alice_.client);
+    const Session* kept = node_.state().sessions().find(laptop.client);
+    ASSERT_NE(kept, nullptr);
+    EXPECT_EQ(node_.table()
+                  .classify(laptop.client, kept->epoch, RequestNumber(node_.op().value()),
+                            LogOperation::kChangePassword, 0)
+                  .verdict,
+              ClientTable::Verdict::kReplay)
+        << "the answer can be asked for again";
+
+    node_.login(alice_);
+    const ApplyOutcome others = node_.request(O::kChangePassword, change_password(id(1)), admin_,
+                                              {.password_hash = "newer", .verified_hash = "new"});
+    EXPECT_THAT(kinds(others), ElementsAre(ChangeKind::kSessionEnded, ChangeKind::kSessionEnded,
+                                           ChangeKind::kUserUpdated));
+    EXPECT_THAT(node_.state().sessions().clients_of(model::UserId(1)), IsEmpty());
+    EXPECT_NE(node_.state().sessions().find(admin_.client), nullptr);
+    EXPECT_NE(node_.state().sessions().find(root_.client), nullptr);
 }
 
 TEST_F(UsersTest, TokensAreNamedOnceAUserAndFoundByHash) {
@@ -375,7 +418,23 @@ TEST_F(UsersTest, NobodyTakesTheClientIdOfAnotherUser) {
     EXPECT_EQ(node_.try_login({.client = alice_.client, .user = model::UserId(2)}), E::kOk);
 }
 
-TEST_F(UsersTest, RegisterOfAnOlderLogNamesTheUserAlone) {
+/// There was no bit for a password, and before that no more than the user.
+TEST_F(UsersTest, RegisterOfAnOlderLogHasNoPassword) {
+    ByteWriter body;
+    body.put<std::uint32_t>(1);
+    body.put<std::uint64_t>(user(1)->created_op.value());
+    const auto with_flags = [&](std::uint8_t flags) {
+        ByteWriter whole = body;
+        whole.put<std::uint8_t>(flags);
+        return Admitted{.operation = LogOperation::kRegister, .body = std::move(whole).take()};
+    };
+    const Node::Who other{.client = client(7), .user = model::UserId(1)};
+    EXPECT_EQ(node_.commit(with_flags(4), other).result, E::kInvalidCommand);
+    EXPECT_EQ(node_.commit(with_flags(2), other).result, E::kInvalidCommand) << "cut";
+    EXPECT_EQ(node_.commit(with_flags(0), other).result, E::kOk);
+}
+
+TEST_F(UsersTest, RegisterOfTheOldestLogNamesTheUserAlone) {
     ByteWriter body;
     body.put<std::uint32_t>(1);
     EXPECT_EQ(node_

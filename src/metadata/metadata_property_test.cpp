@@ -394,9 +394,7 @@ TEST_F(SnapshotTest, ASmallerSessionTableBootsAndShrinksWithTheNextLogin) {
     ASSERT_TRUE(restored.has_value());
     EXPECT_EQ(restored->sessions().size(), 3U);
     const Admitted login =
-        make_register({.user = model::kRootUserId,
-                       .user_created = node_.state().users().find(model::kRootUserId)->created_op,
-                       .token = {}});
+        make_register(login_by_password(*node_.state().users().find(model::kRootUserId)));
     const ApplyOutcome outcome = apply(*restored, registry,
                                        {.operation = login.operation,
                                         .op = node_.op().next(),

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.hpp"
+#include "crypto/sha256.hpp"
 #include "metadata/authorise.hpp"
 #include "metadata/detail/log_bodies.hpp"
 #include "wire/permissions.hpp"
@@ -195,7 +197,19 @@ Result<Admitted> admit(const State& state, const Command& command) {
                                       command.operation != wire::Operation::kChangePassword};
 }
 
+PasswordDigest digest_of_password(const User& user) noexcept {
+    return crypto::sha256(as_bytes(user.password_hash));
+}
+
+Login login_by_password(const User& user) noexcept {
+    return {.user = user.id,
+            .user_created = user.created_op,
+            .token = {},
+            .password = digest_of_password(user)};
+}
+
 Admitted make_register(const Login& login) {
+    GALGO_CHECK(login.token.has_value() || login.password.has_value());
     return {.operation = LogOperation::kRegister, .body = detail::encode_register(login)};
 }
 

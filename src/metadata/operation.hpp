@@ -14,8 +14,10 @@
 //    is still the verified one;
 //  * kCreatePersonalAccessToken: name, lifetime us u64, tokens per user at most u32, SHA-256 of the
 //    token 32 B. Expiry counts from the stamp of the prepare;
-//  * kRegister: user id u32, op that created the user u64, flag u8, [SHA-256 of the token that was
-//    shown, 32 B]; in older logs the user id alone;
+//  * kRegister: user id u32, op that created the user u64, flags u8, [bit 0: SHA-256 of the token
+//    that was shown, 32 B], [bit 1: SHA-256 of the PHC that the password was verified against,
+//    32 B]. Applies only while that token is good, or that PHC is still the user's. One of them is
+//    there but in older logs, which have no bit 1, or the user id alone;
 //  * kLogout: empty; `session` of the prepare is the epoch that ends. Also proposed by the server
 //    when a connection is lost or a heartbeat is missed;
 //  * kCreateRoot: name, password hash (PHC) str32;
@@ -29,6 +31,7 @@
 // No password and no token ever enters the log: what the edge makes of them comes in as Sealed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -152,15 +155,25 @@ inline constexpr std::size_t kUserBodyBytesMax = std::size_t{1} << 20U;
 /// one segment, 2015 partitions in one request.
 [[nodiscard]] Result<Admitted> admit(const State& state, const Command& command);
 
-/// Who was verified at the edge, for a login.
+/// SHA-256 of a PHC. That has a random salt, so a user who takes an old password again has another
+/// digest.
+using PasswordDigest = std::array<std::byte, 32>;
+[[nodiscard]] PasswordDigest digest_of_password(const User& user) noexcept;
+
+/// Who was verified at the edge, for a login, and by what: a token or a password. It counts when
+/// the login is applied, so what was verified must hold then.
 struct Login {
     static constexpr bool kShardPortable = true;
     model::UserId user;
-    OpNumber user_created;           ///< User::created_op of the row that was looked at
-    std::optional<TokenHash> token;  ///< a login by token: it must still be good
+    OpNumber user_created;                     ///< User::created_op of the row that was looked at
+    std::optional<TokenHash> token;            ///< that was shown
+    std::optional<PasswordDigest> password{};  ///< of the row that was looked at
 };
+/// Of somebody who shows the password of `user`, as this row has it.
+[[nodiscard]] Login login_by_password(const User& user) noexcept;
 
 // Proposals of the server itself.
+/// The login has a token or a password.
 [[nodiscard]] Admitted make_register(const Login& login);
 [[nodiscard]] Admitted make_logout();
 [[nodiscard]] Admitted make_reset_sessions();

@@ -191,12 +191,15 @@ class Node {
     }
     ErrorCode try_login(Who who, std::optional<TokenHash> token = {}) {
         const User* user = left_.users().find(who.user);
-        return commit(
-                   make_register({.user = who.user,
-                                  .user_created = user == nullptr ? OpNumber(0) : user->created_op,
-                                  .token = token}),
-                   who)
-            .result;
+        Login login{.user = who.user, .user_created = OpNumber(0), .token = token};
+        if (user == nullptr) {
+            login.password.emplace();
+        } else if (token.has_value()) {
+            login.user_created = user->created_op;
+        } else {
+            login = login_by_password(*user);
+        }
+        return commit(make_register(login), who).result;
     }
 
     /// A third state from the log alone.

@@ -133,10 +133,7 @@ Task<void> Dispatcher::on_frame(net::ConnectionContext& context, net::Frame fram
         reply.set_eviction(header.client, EvictionReason::kMalformedLogin);
         co_return;
     }
-    if (session.bound &&
-        services_.metadata.state().find_user_of_session(session.user, session.epoch) == nullptr) {
-        services_.sessions.unbind(session);
-    }
+    services_.sessions.refresh(session, services_.metadata.state());
     if (session.bound) {
         co_await on_bound_frame(session, frame, reply);
     } else {

@@ -61,7 +61,8 @@ class MetadataPlane : public coro::Anchored {
     /// A client's command; the reply carries its whole body.
     coro::Task<MetadataReply> submit(MetadataCommand command);
     /// A new session for `client`, whose credentials were verified. The session number is the
-    /// reply's `op`. Evicts when the user or the token is gone by the time it is logged.
+    /// reply's `op`. Evicts when the user or the token is gone, or the password another, by the
+    /// time it is logged.
     coro::Task<MetadataReply> register_client(ClientId client, metadata::Login login);
     /// Logout or loss of the connection. Nothing happens when the session is not the client's
     /// current one. Status 57: an operation of the client is on its way, ask again.

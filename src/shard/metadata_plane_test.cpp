@@ -122,7 +122,7 @@ class MetadataPlaneTest : public testing::Test {
         return SessionId(registered.op.value());
     }
     [[nodiscard]] metadata::Login login_of(model::UserId user) const {
-        return {.user = user, .user_created = state().users().find(user)->created_op, .token = {}};
+        return metadata::login_by_password(*state().users().find(user));
     }
     /// Makes a user with these permissions.
     model::UserId add_user(std::string_view name, const model::Permissions& permissions) {

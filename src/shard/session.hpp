@@ -6,6 +6,7 @@
 
 #include "base/ids.hpp"
 #include "metadata/sessions.hpp"
+#include "metadata/state.hpp"
 #include "model/ids.hpp"
 #include "net/connection_sink.hpp"
 
@@ -17,6 +18,7 @@ struct Session final : net::ConnectionContext {
     ClientId client;
     SessionId epoch;
     model::UserId user = model::kNoUserId;
+    OpNumber checked_at;  ///< last operation of the state that refresh() looked at
 };
 
 /// The bound sessions of one shard, by client id. The sessions themselves belong to their
@@ -37,6 +39,7 @@ class SessionIndex {
         session.client = client;
         session.epoch = epoch;
         session.user = user;
+        session.checked_at = {};
         by_client_[client] = &session;
         return true;
     }
@@ -49,6 +52,21 @@ class SessionIndex {
         session.client = {};
         session.epoch = {};
         session.user = model::kNoUserId;
+    }
+    /// Unbinds a session that ended, or whose user may no longer act, by what this shard has
+    /// published: whoever ended it was not answered before, but the word of it may still be on its
+    /// way. Before each request; does nothing while nothing was published.
+    void refresh(Session& session, const metadata::State& state) {
+        if (!session.bound || session.checked_at == state.op()) {
+            return;
+        }
+        const metadata::Session* current = state.sessions().find(session.client);
+        if (current == nullptr || current->epoch != session.epoch ||
+            state.find_user_of_session(session.user, session.epoch) == nullptr) {
+            unbind(session);
+            return;
+        }
+        session.checked_at = state.op();
     }
     /// The session ended elsewhere (table full, logged in again): its connection is anonymous from
     /// now on.

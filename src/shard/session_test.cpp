@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "metadata/apply.hpp"
+#include "metadata/operation.hpp"
+#include "wire/requests.hpp"
+
 namespace galgo::shard {
 namespace {
 
@@ -56,6 +60,94 @@ TEST(SessionIndex, ASessionThatWasPushedOutIsNotBound) {
     Session session;
     EXPECT_FALSE(index.bind(session, kClient, SessionId{10}, kUser, published));
     EXPECT_FALSE(session.bound);
+}
+
+/// A state with root (user 0), which is what a shard has published.
+class SessionRefreshTest : public testing::Test {
+ protected:
+    SessionRefreshTest() { apply(metadata::make_create_root("iggy", "hash")); }
+
+    metadata::ApplyOutcome apply(const metadata::Admitted& admitted, ClientId client = {},
+                                 SessionId session = {}) {
+        return metadata::apply(published_, registry_,
+                               {.operation = admitted.operation,
+                                .op = published_.op().next(),
+                                .timestamp = Timestamp(1000),
+                                .client = client,
+                                .session = session,
+                                .user = model::kRootUserId,
+                                .body = admitted.body});
+    }
+    SessionId login(ClientId client) {
+        apply(metadata::make_register(
+                  metadata::login_by_password(*published_.users().find(model::kRootUserId))),
+              client);
+        return published_.sessions().find(client)->epoch;
+    }
+    void bind(Session& session, ClientId client) {
+        ASSERT_TRUE(
+            index_.bind(session, client, login(client), model::kRootUserId, published_.sessions()));
+    }
+    void refresh(Session& session) { index_.refresh(session, published_); }
+
+    metadata::PartitionStatsRegistry registry_;
+    metadata::State published_;
+    SessionIndex index_;
+};
+
+TEST_F(SessionRefreshTest, WhatIsPublishedKeepsItsBinding) {
+    Session session;
+    refresh(session);
+    EXPECT_FALSE(session.bound) << "nobody logged in";
+    bind(session, kClient);
+    login(ClientId{8});
+    refresh(session);
+    refresh(session);
+    EXPECT_TRUE(session.bound);
+}
+
+// The word of the end (SessionEnded) is not there yet.
+TEST_F(SessionRefreshTest, AnEndedSessionIsUnboundBeforeTheWordOfIt) {
+    Session session;
+    bind(session, kClient);
+    refresh(session);
+    apply(metadata::make_logout(), kClient, session.epoch);
+    refresh(session);
+    EXPECT_FALSE(session.bound);
+    EXPECT_FALSE(session.authenticated);
+    EXPECT_EQ(session.user, model::kNoUserId);
+}
+
+TEST_F(SessionRefreshTest, ALaterLoginOfTheSameClientUnbindsTheFirst) {
+    Session first;
+    bind(first, kClient);
+    login(kClient);
+    refresh(first);
+    EXPECT_FALSE(first.bound);
+}
+
+TEST_F(SessionRefreshTest, AChangedPasswordUnbindsTheOtherConnectionsOfTheUser) {
+    Session asking;
+    Session other;
+    bind(asking, kClient);
+    bind(other, ClientId{8});
+    ByteWriter body;
+    wire::ChangePasswordRequest{.user = wire::Identifier::numbered(0),
+                                .current_password = "password",
+                                .new_password = "another"}
+        .encode(body);
+    const metadata::Sealed sealed{.password_hash = "new", .verified_hash = "hash"};
+    const Result<metadata::Admitted> change =
+        metadata::admit(published_, {.operation = wire::Operation::kChangePassword,
+                                     .body = body.bytes(),
+                                     .user = model::kRootUserId,
+                                     .sealed = &sealed});
+    ASSERT_TRUE(change.has_value());
+    EXPECT_EQ(apply(*change, kClient, asking.epoch).result, ErrorCode::kOk);
+    refresh(asking);
+    refresh(other);
+    EXPECT_TRUE(asking.bound);
+    EXPECT_FALSE(other.bound);
 }
 
 }  // namespace

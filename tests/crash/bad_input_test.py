@@ -1068,6 +1068,21 @@ def users_and_tokens(ctx):
         refused("the old password", 42, login, "alice", "pass1234")
         login("alice", "pass5678").close()
 
+        # Whoever logged in with the old password has to log in again; the one that asks goes on.
+        others = [login("alice", "pass5678") for _ in range(4)]
+        for other in others:
+            other.read(31, numeric(1))
+        alice.call(144, identifier("alice") + str8("pass5678") + str8("pass1234"))
+        for other in others:
+            refused("a session of the old password", 40, other.read, 31, numeric(1))
+            other.login("alice", "pass1234")
+            other.read(31, numeric(1))
+        root.call(144, identifier("alice") + str8("pass1234") + str8("pass5678"))
+        for other in (alice, *others):
+            refused("a session of a password that root changed", 40, other.read, 31, numeric(1))
+            other.close()
+        alice = login("alice", "pass5678")
+
         # A repeated creation is not shown the token again.
         frame = alice.frame(146, str8("laptop") + bytes(8))
         alice.send_raw(frame)

@@ -27,8 +27,7 @@ class Client {
     void run() {
         (void)commit(make_create_root("iggy", "hash"));  // unless it is there
         const User* root = state_.users().find(model::kRootUserId);
-        (void)commit(make_register(
-            {.user = model::kRootUserId, .user_created = root->created_op, .token = {}}));
+        (void)commit(make_register(login_by_password(*root)));
         session_ = SessionId(state_.op().value());
         users();
         request(Operation::kCreateStream, wire::CreateStreamRequest{.name = "new", .options = {}});

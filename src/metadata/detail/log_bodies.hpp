@@ -3,9 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -94,14 +97,18 @@ struct ChangePasswordBody {
     return from.finish(body);
 }
 
-inline void put_token_hash(ByteWriter& to, const TokenHash& hash) {
-    to.put_bytes(hash);
+/// Of a token or of a PHC.
+using Digest = std::array<std::byte, 32>;
+static_assert(std::is_same_v<Digest, TokenHash> && std::is_same_v<Digest, PasswordDigest>);
+
+inline void put_digest(ByteWriter& to, const Digest& digest) {
+    to.put_bytes(digest);
 }
 
-[[nodiscard]] inline TokenHash take_token_hash(wire::FieldReader& from) noexcept {
-    TokenHash hash{};
-    std::ranges::copy(from.bytes(hash.size()), hash.begin());
-    return hash;
+[[nodiscard]] inline Digest take_digest(wire::FieldReader& from) noexcept {
+    Digest digest{};
+    std::ranges::copy(from.bytes(digest.size()), digest.begin());
+    return digest;
 }
 
 struct CreateTokenBody {
@@ -116,7 +123,7 @@ struct CreateTokenBody {
     wire::put_name(to, body.name);
     to.put<std::uint64_t>(body.lifetime_us);
     to.put<std::uint32_t>(body.tokens_max);
-    put_token_hash(to, body.hash);
+    put_digest(to, body.hash);
     return std::move(to).take();
 }
 
@@ -126,26 +133,34 @@ struct CreateTokenBody {
     body.name = from.name();
     body.lifetime_us = from.u64();
     body.tokens_max = from.u32();
-    body.hash = take_token_hash(from);
+    body.hash = take_digest(from);
     return from.finish(body);
 }
+
+inline constexpr std::uint8_t kRegisterHasToken = 1;
+inline constexpr std::uint8_t kRegisterHasPassword = 2;
 
 [[nodiscard]] inline std::vector<std::byte> encode_register(const Login& login) {
     ByteWriter to;
     to.put<std::uint32_t>(login.user.value());
     to.put<std::uint64_t>(login.user_created.value());
-    to.put<std::uint8_t>(login.token.has_value() ? 1 : 0);
+    to.put<std::uint8_t>((login.token.has_value() ? kRegisterHasToken : 0U) |
+                         (login.password.has_value() ? kRegisterHasPassword : 0U));
     if (login.token.has_value()) {
-        put_token_hash(to, *login.token);
+        put_digest(to, *login.token);
+    }
+    if (login.password.has_value()) {
+        put_digest(to, *login.password);
     }
     return std::move(to).take();
 }
 
-/// `user_created` is none in a body of the older form.
+/// `user_created` is none in a body of the oldest form.
 struct RegisterBody {
     model::UserId user;
     std::optional<OpNumber> user_created;
     std::optional<TokenHash> token;
+    std::optional<PasswordDigest> password;
 };
 
 [[nodiscard]] inline Result<RegisterBody> decode_register(ConstBytes bytes) noexcept {
@@ -154,8 +169,15 @@ struct RegisterBody {
     body.user = from.id<model::UserId>();
     if (from.remaining() > 0) {
         body.user_created = from.id<OpNumber>();
-        if (from.u8() != 0) {
-            body.token = take_token_hash(from);
+        const std::uint8_t flags = from.u8();
+        if ((flags & ~(kRegisterHasToken | kRegisterHasPassword)) != 0) {
+            return fail(ErrorCode::kInvalidCommand);
+        }
+        if ((flags & kRegisterHasToken) != 0) {
+            body.token = take_digest(from);
+        }
+        if ((flags & kRegisterHasPassword) != 0) {
+            body.password = take_digest(from);
         }
     }
     return from.finish(body);

@@ -31,7 +31,7 @@ Credentials look_up(const Services& services, const wire::LoginRequest& request)
     if (user != nullptr && model::is_legal_password(request.password) &&
         user->status == wire::UserStatus::kActive) {
         credentials.phc = user->password_hash;
-        credentials.login = {.user = user->id, .user_created = user->created_op, .token = {}};
+        credentials.login = metadata::login_by_password(*user);
         credentials.acceptable = true;
     }
     return credentials;
@@ -125,6 +125,8 @@ Task<void> handle_register(Services& services, Session& session, net::Frame& fra
         }
         co_return;
     }
+    // Another connection may have ended it meanwhile.
+    services.sessions.refresh(session, services.metadata.state());
     if (session.bound) {
         // The connection keeps its binding; the credentials were checked and that is all.
         fill_login_reply(services, frame, session, session.epoch.value(), reply);
