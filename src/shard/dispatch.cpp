@@ -204,7 +204,8 @@ Task<void> Dispatcher::on_closed(net::ConnectionContext& context) {
     services_.sessions.unbind(session);
     // A membership of a dead connection must not survive it, so a metadata shard that is busy, has
     // no room on its disk or has another operation of the client on its way is asked again for as
-    // long as it says that this passes. At a stop nobody waits: no session survives a start.
+    // long as it says that this passes (a fenced log does not). At a stop nobody waits: no session
+    // survives a start.
     std::uint64_t pause = kEndSessionPauseMinNs;
     while (!services_.stopping) {
         const MetadataReply ended = co_await services_.router.end_session(client, epoch);

@@ -157,8 +157,11 @@ Task<MetadataReply> MetadataPlane::end_session(ClientId client, SessionId sessio
     InFlight in_flight(loop_.ready());
     in_flight.operation.prepare = {.client = client, .session = session};
     const ErrorCode error = co_await propose_for_client(in_flight, metadata::make_logout());
+    // A fenced log ends no session before a restart, which ends all: nobody should ask again.
     co_return MetadataReply{
-        .status = error, .op = in_flight.operation.prepare.op, .commit = commit()};
+        .status = error != ErrorCode::kOk && fenced_ ? ErrorCode::kIoError : error,
+        .op = in_flight.operation.prepare.op,
+        .commit = commit()};
 }
 
 Task<Status> MetadataPlane::propose_own(metadata::Admitted admitted) {

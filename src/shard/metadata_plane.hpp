@@ -7,7 +7,7 @@
 // commits while the old readers are still inside is applied and published together. A full disk
 // refuses changes with 58 while it is full. Any other failure of the WAL fences the plane: reads
 // and messages go on, changes are refused with 57 until a restart, because nobody knows what the
-// disk holds.
+// disk holds. (The end of a session is refused for good: the restart ends it.)
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,8 @@ class MetadataPlane : public coro::Anchored {
     /// time it is logged.
     coro::Task<MetadataReply> register_client(ClientId client, metadata::Login login);
     /// Logout or loss of the connection. Nothing happens when the session is not the client's
-    /// current one. Status 57: an operation of the client is on its way, ask again.
+    /// current one. Status 57: an operation of the client is on its way, ask again; 58: busy, ask
+    /// again; any other: it will not end before a restart.
     coro::Task<MetadataReply> end_session(ClientId client, SessionId session);
     /// An operation of the server itself, with root's rights.
     coro::Task<Status> propose_own(metadata::Admitted admitted);
