@@ -3,6 +3,8 @@
 #include "shard/metadata_plane.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -96,6 +98,7 @@ class MetadataPlaneTest : public testing::Test {
         std::vector<std::byte> body;
         model::UserId user = model::kRootUserId;
         std::optional<metadata::Sealed> sealed{};
+        std::uint64_t stamp = 0;
     };
     MetadataCommand command(const Asked& asked) {
         memory::BufRef body = *pool_.acquire(std::max<std::size_t>(asked.body.size(), 1));
@@ -104,6 +107,7 @@ class MetadataPlaneTest : public testing::Test {
                 .client = asked.client,
                 .session = asked.session,
                 .request = RequestNumber(asked.request),
+                .request_checksum = asked.stamp,
                 .user = asked.user,
                 .body = body.slice(0, asked.body.size()),
                 .sealed = asked.sealed};
@@ -141,6 +145,31 @@ class MetadataPlaneTest : public testing::Test {
         EXPECT_EQ(made.status, E::kOk);
         end_session(client(999), session);
         return state().find_user_by_name(name)->id;
+    }
+    /// What the log holds. Ends the plane and begins another, which has forgotten its clients.
+    std::vector<wire::PrepareHeader> logged() {
+        std::vector<wire::PrepareHeader> headers;
+        world_.run(node_, plane_->stop());
+        world_.run(node_, wal_->close());
+        EXPECT_TRUE(world_.run(node_, reopen(*this, headers)).has_value());
+        return headers;
+    }
+    static Task<Status> reopen(MetadataPlaneTest& test, std::vector<wire::PrepareHeader>& headers) {
+        auto opened = co_await storage::Wal::open(
+            *test.node_.io, test.node_.queue(), "/metadata/journal.wal",
+            [&headers](const wire::PrepareHeader& header, ConstBytes) -> Status {
+                headers.push_back(header);
+                return {};
+            });
+        if (!opened.has_value()) {
+            co_return std::unexpected(opened.error().error);
+        }
+        test.wal_ = *std::move(opened);
+        test.plane_ =
+            std::make_unique<MetadataPlane>(*test.node_.loop, test.pair_, *test.wal_,
+                                            MetadataPlane::Options{.head = headers.back().op});
+        test.plane_->start();
+        co_return Status{};
     }
     MetadataReply end_session(ClientId who, SessionId session) {
         return world_.run(node_, plane_->end_session(who, session));
@@ -291,6 +320,94 @@ TEST_F(MetadataPlaneTest, ATokenIsToldOnce) {
     EXPECT_EQ(refused.commit, created.commit);
     EXPECT_TRUE(state().find_token(create.sealed->token_hash).has_value());
     EXPECT_FALSE(state().find_token(again.sealed->token_hash).has_value());
+}
+
+// The stamp is a hash of the body, and so of the password: who has the log could try passwords.
+TEST_F(MetadataPlaneTest, TheStampOfAPasswordDoesNotEnterTheLog) {
+    constexpr std::uint64_t kStamp = 0x1234'5678'9ABC'DEF0;
+    const SessionId session = login(client(1));
+    Asked asked{.client = client(1),
+                .session = session,
+                .request = 1,
+                .operation = Operation::kCreateUser,
+                .body = encoded(wire::CreateUserRequest{
+                    .username = "alice", .password = "password", .options = {}}),
+                .sealed = metadata::Sealed{.password_hash = "hash", .verified_hash = "hash"},
+                .stamp = kStamp};
+    const MetadataReply created = ask(asked);
+    EXPECT_EQ(created.status, E::kOk);
+    expect_same(ask(asked), created);
+    asked.operation = Operation::kDeleteStream;
+    asked.body = delete_stream("s");
+    EXPECT_TRUE(ask(asked).drop) << "another request under its number";
+
+    asked.request = 2;
+    asked.operation = Operation::kChangePassword;
+    asked.body = encoded(wire::ChangePasswordRequest{.user = wire::Identifier::named("alice"),
+                                                     .current_password = "password",
+                                                     .new_password = "another"});
+    EXPECT_EQ(ask(asked).status, E::kOk);
+    asked.request = 3;
+    asked.operation = Operation::kCreateStream;
+    asked.body = create_stream("s");
+    EXPECT_EQ(ask(asked).status, E::kOk);
+
+    std::map<Operation, std::uint64_t> stamps;
+    for (const wire::PrepareHeader& header : logged()) {
+        stamps[header.operation] = header.request_checksum;
+    }
+    EXPECT_EQ(stamps.at(Operation::kCreateUser), 0U);
+    EXPECT_EQ(stamps.at(Operation::kChangePassword), 0U);
+    EXPECT_EQ(stamps.at(Operation::kCreateStream), kStamp) << "the others keep theirs";
+}
+
+// Whoever lost its connection asks until the session is ended or cannot be.
+TEST_F(MetadataPlaneTest, AFencedLogRefusesTheEndOfASessionForGood) {
+    const SessionId session = login(client(1));
+    node_.disk->add_fault(
+        {.op = runtime_sim::DiskOp::kSync, .path_contains = "journal.wal", .times = 1});
+    const MetadataReply failed = end_session(client(1), session);
+    EXPECT_TRUE(plane_->fenced());
+    EXPECT_EQ(failed.status, E::kIoError) << "the one that met the failure";
+    EXPECT_EQ(end_session(client(1), session).status, E::kIoError);
+    EXPECT_EQ(ask({.client = client(1),
+                   .session = session,
+                   .request = 1,
+                   .operation = Operation::kCreateStream,
+                   .body = create_stream("s")})
+                  .body,
+              rejection(E::kTransientNotCommitted));
+}
+
+TEST_F(MetadataPlaneTest, AFullDiskRefusesTheEndOfASessionForAWhile) {
+    const SessionId session = login(client(1));
+    node_.disk->add_fault({.op = runtime_sim::DiskOp::kWrite,
+                           .path_contains = "journal.wal",
+                           .times = 1,
+                           .error = ENOSPC});
+    EXPECT_EQ(end_session(client(1), session).status, E::kTransientNotAccepted);
+    EXPECT_FALSE(plane_->fenced());
+    EXPECT_EQ(end_session(client(1), session).status, E::kOk);
+}
+
+TEST_F(MetadataPlaneTest, APasswordThatChangedSinceItWasVerifiedIsRefused) {
+    const model::UserId alice = add_user("alice", {});
+    const metadata::Login late = login_of(alice);
+    const SessionId root = login(client(1));
+    EXPECT_EQ(
+        ask({.client = client(1),
+             .session = root,
+             .request = 1,
+             .operation = Operation::kChangePassword,
+             .body = encoded(wire::ChangePasswordRequest{.user = wire::Identifier::named("alice"),
+                                                         .current_password = "password",
+                                                         .new_password = "another"}),
+             .sealed = metadata::Sealed{.password_hash = "new", .verified_hash = "hash"}})
+            .status,
+        E::kOk);
+    EXPECT_EQ(world_.run(node_, plane_->register_client(client(2), late)).eviction,
+              EvictionReason::kInvalidCredentials);
+    login(client(2), alice);
 }
 
 struct Two {
