@@ -2,6 +2,7 @@
 // does not learn which exist. Root (id 0) can be neither deleted nor restricted, so its id is never
 // given to anybody else.
 #include <limits>
+#include <utility>
 
 #include "metadata/detail/applier.hpp"
 #include "metadata/detail/log_bodies.hpp"
@@ -145,20 +146,20 @@ Result<Applier::Payload> Applier::create_token() {
     if (user == nullptr) {
         return fail(ErrorCode::kUnauthenticated);
     }
-    const auto bearer = user->tokens.find(body.name);
-    // A token that has expired and was not removed yet is in nobody's way.
-    const bool replaces =
-        bearer != user->tokens.end() && bearer->second.expired(prepare_.timestamp);
-    if (!replaces && user->tokens.size() >= body.tokens_max) {
+    // Tokens that have expired and were not removed yet are in nobody's way.
+    const auto is_live = [&](const auto& token) {
+        return !token.second.expired(prepare_.timestamp);
+    };
+    if (std::cmp_greater_equal(std::ranges::count_if(user->tokens, is_live), body.tokens_max)) {
         return fail(ErrorCode::kPersonalAccessTokensLimitReached);
     }
-    if ((bearer != user->tokens.end() && !replaces) || state_.token_hashes_.contains(body.hash)) {
+    const auto bearer = user->tokens.find(body.name);
+    if ((bearer != user->tokens.end() && is_live(*bearer)) ||
+        state_.token_hashes_.contains(body.hash)) {
         return fail(ErrorCode::kPersonalAccessTokenAlreadyExists);
     }
     GALGO_TRY_ASSIGN(const auto expiry_at, token_expiry(prepare_.timestamp, body.lifetime_us));
-    if (replaces) {
-        state_.erase_token(*user, body.name);
-    }
+    erase_expired_tokens(*user);
     state_.insert_token(*user, body.name, {.hash = body.hash, .expiry_at = expiry_at});
     changed({.kind = ChangeKind::kTokensChanged, .user = user->id});
     return Payload{};
@@ -188,6 +189,17 @@ Result<Applier::Payload> Applier::expire_tokens() {
         changed({.kind = ChangeKind::kTokensChanged, .user = address.user});
     }
     return Payload{};
+}
+
+/// So that a user's rows stay within the bound, however late the server removes them.
+void Applier::erase_expired_tokens(User& user) {
+    for (auto token = user.tokens.begin(); token != user.tokens.end();) {
+        const auto next = std::next(token);
+        if (token->second.expired(prepare_.timestamp)) {
+            state_.erase_token(user, token->first);
+        }
+        token = next;
+    }
 }
 
 void Applier::end_sessions_of(model::UserId user) {

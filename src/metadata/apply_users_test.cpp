@@ -52,11 +52,10 @@ class UsersTest : public testing::Test {
     }
 
     /// As it was admitted while the user had no token yet.
-    static Admitted admitted_token(std::string_view name, std::uint32_t hash,
-                                   std::uint64_t lifetime_us = 0) {
+    static Admitted admitted_token(std::string_view name, std::uint32_t hash) {
         const Sealed sealed{.token_hash = token_hash(hash)};
         return *admit(State{}, {.operation = O::kCreatePersonalAccessToken,
-                                .body = create_token(name, lifetime_us),
+                                .body = create_token(name),
                                 .sealed = &sealed,
                                 .tokens_per_user_max = Node::kTokensPerUserMax});
     }
@@ -353,7 +352,7 @@ TEST_F(UsersTest, TokensAreNamedOnceAUserAndFoundByHash) {
     EXPECT_EQ(create_token_as(alice_, "laptop", 4), E::kOk) << "the name is free again";
 }
 
-TEST_F(UsersTest, TokensOfAUserAreBoundedAtAdmissionAndInTheLog) {
+TEST_F(UsersTest, TokensOfAUserAreBoundedInLogOrder) {
     for (std::uint32_t i = 0; i < Node::kTokensPerUserMax; ++i) {
         EXPECT_EQ(create_token_as(alice_, "token " + std::to_string(i), i), E::kOk);
     }
@@ -364,6 +363,23 @@ TEST_F(UsersTest, TokensOfAUserAreBoundedAtAdmissionAndInTheLog) {
         << "wire: the limit comes before the name";
     EXPECT_THAT(user(1)->tokens, SizeIs(Node::kTokensPerUserMax));
     EXPECT_EQ(create_token_as(admin_, "mine", 9), E::kOk);
+}
+
+TEST_F(UsersTest, ExpiredTokensDoNotCountAtTheBound) {
+    create_token_as(alice_, "first", 1, 10'000);
+    create_token_as(alice_, "second", 2, 10'000);
+    create_token_as(alice_, "stays", 3);
+    EXPECT_EQ(create_token_as(alice_, "first", 4), E::kPersonalAccessTokensLimitReached);
+    node_.advance_clock(100'000);
+    EXPECT_EQ(create_token_as(alice_, "endless", 4, kForever - 1),
+              E::kInvalidPersonalAccessTokenExpiry);
+    EXPECT_THAT(user(1)->tokens, SizeIs(3)) << "a refusal removes nothing";
+    EXPECT_EQ(create_token_as(alice_, "first", 4), E::kOk) << "the name of an expired one";
+    EXPECT_THAT(user(1)->tokens, SizeIs(2)) << "the other one made room too";
+    EXPECT_EQ(create_token_as(alice_, "another", 5), E::kOk);
+    EXPECT_EQ(create_token_as(alice_, "one more", 6), E::kPersonalAccessTokensLimitReached);
+    EXPECT_FALSE(node_.state().find_token(token_hash(1)).has_value());
+    EXPECT_TRUE(node_.state().find_token(token_hash(4)).has_value());
 }
 
 TEST_F(UsersTest, ExpiryCountsFromTheStampOfTheOperation) {
@@ -378,7 +394,7 @@ TEST_F(UsersTest, ExpiryCountsFromTheStampOfTheOperation) {
 }
 
 TEST_F(UsersTest, ExpiredTokensAreRemovedOldestFirstAndAreInNobodysWay) {
-    create_token_as(alice_, "first", 1, 10'000);
+    create_token_as(admin_, "first", 1, 10'000);
     create_token_as(alice_, "second", 2, 11'000);
     create_token_as(alice_, "stays", 3);
     EXPECT_FALSE(node_.state().has_expired_tokens(node_.now()));
@@ -386,7 +402,7 @@ TEST_F(UsersTest, ExpiredTokensAreRemovedOldestFirstAndAreInNobodysWay) {
     node_.advance_clock(100'000);
     EXPECT_TRUE(node_.state().has_expired_tokens(node_.now()));
     // Its name is free although nobody has removed it; the bound does not count it twice.
-    EXPECT_EQ(node_.commit(admitted_token("second", 4, 1'000'000), alice_).result, E::kOk);
+    EXPECT_EQ(create_token_as(alice_, "second", 4, 1'000'000), E::kOk);
     EXPECT_FALSE(node_.state().find_token(token_hash(2)).has_value());
     EXPECT_THAT(node_.commit(make_expire_tokens(1), {}).changes, SizeIs(1));
     EXPECT_FALSE(node_.state().find_token(token_hash(1)).has_value());

@@ -151,8 +151,8 @@ inline constexpr std::size_t kUserBodyBytesMax = std::size_t{1} << 20U;
 /// before the log depends on it (permissions, passwords of others): that is decided when the
 /// operation is applied, in log order. Errors go out as reply status: 3 undecodable, 5 an operation
 /// that is not served here (or whose secret was not sealed), 41 no right, 44 length of a password,
-/// 52 tokens of the user, 58 what the edge saw has changed, 4041 and 4042 options, 1019 topic below
-/// one segment, 2015 partitions in one request.
+/// 58 what the edge saw has changed, 4041 and 4042 options, 1019 topic below one segment, 2015
+/// partitions in one request.
 [[nodiscard]] Result<Admitted> admit(const State& state, const Command& command);
 
 /// SHA-256 of a PHC. That has a random salt, so a user who takes an old password again has another

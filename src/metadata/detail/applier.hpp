@@ -73,6 +73,7 @@ class Applier {
     [[nodiscard]] Result<Payload> create_token();
     [[nodiscard]] Result<Payload> delete_token();
     [[nodiscard]] Result<Payload> expire_tokens();
+    void erase_expired_tokens(User& user);
     void end_sessions_of(model::UserId user);
     /// Right of the asking user, then the target. Errors: 41, 20.
     [[nodiscard]] Result<User*> managed_user(const wire::Identifier& id);
