@@ -449,6 +449,10 @@ def bodies_truncated(ctx):
     """Every truncation of a valid body is answered; those of decisive length are refused."""
     with ctx.login() as client:
         stream = client.create_stream("truncated")
+        # There, so that nothing but the cut is wrong with a body that names them.
+        user = identifier("truncated")
+        client.call(141, str8("truncated") + str8("password") + b"\x01\x00")
+        client.call(146, str8("truncated") + bytes(8))
         topic = client.create_topic(stream, "t", 2)
         target = identifier(stream) + identifier(topic)
         options = g.option("durability", "replicated")
@@ -473,12 +477,12 @@ def bodies_truncated(ctx):
             136: target + struct.pack("<I", 1),
             139: target + str8("never"),
             141: str8("never") + str8("password") + b"\x01\x00",
-            142: identifier("nobody") + b"\x01" + str8("never") + b"\x00",
-            143: identifier("nobody"),
-            144: identifier("nobody") + str8("password") + str8("password"),
-            145: identifier("nobody") + b"\x01" + struct.pack("<I", 11) + bytes(11),
+            142: user + b"\x01" + str8("never") + b"\x00",
+            143: user,
+            144: user + str8("password") + str8("password2"),
+            145: user + b"\x01" + struct.pack("<I", 11) + bytes(11),
             146: str8("never") + bytes(8),
-            147: str8("nobody"),
+            147: str8("truncated"),
             g.OP_SEND_MESSAGES: send_body(stream, topic, 0, build_batch([b"abc"], ORIGIN)),
             g.OP_STORE_OFFSET: offset + struct.pack("<QB", 0, 1),
             g.OP_DELETE_OFFSET: offset + b"\x01",
@@ -493,12 +497,23 @@ def bodies_truncated(ctx):
             for cut in range(len(body)):
                 if cut in fine.get(operation, ()):
                     continue
+                what = f"operation {operation} cut at {cut}"
+                if operation in range(128, 150):
+                    expect_error(3, what, lambda: client.ask(operation, body[:cut], checksum=0).payload())
+                    continue
                 try:
                     client.ask(operation, body[:cut], checksum=0).payload()
                 except ServerError:
                     continue
                 raise Wrong(f"operation {operation} cut at {cut} was accepted")
         expect_usable(client, "truncated bodies")
+        expect(b"truncated" in client.read(41), "the token is gone")
+        other.login("truncated", "password")
+        # Whole, they are carried out: it was the cut that was refused.
+        for operation in (147, 146, 145, 144, 142):
+            client.call(operation, writes[operation])
+        client.call(143, identifier("never"))
+        client.call(147, str8("never"))
         expect(client.partitions(stream, topic)[0][3] == 0, "a truncated batch was stored")
 
 
