@@ -1,6 +1,9 @@
-// May this user do that? One question for every command of the protocol, answered from the command
-// table (which rule a command needs) and the user's permissions (model/permissions.hpp). Used at
-// the edge, where names are resolved first: an unknown target is not found before it is forbidden.
+// May this user do that? Answered for any command of the protocol from the command table (which
+// rule a command needs) and the user's permissions (model/permissions.hpp). For code at the edge
+// that must know before it works: to hash a password, to show a user. Names are resolved first: an
+// unknown target is not found before it is forbidden. Most commands do not come by here: what is
+// applied (apply_*.cpp) and read (read_replies.cpp) names its rule itself, next to the look-up of
+// its target. permission_matrix_test.cpp holds both ways against the rules of the wire.
 //
 // Pure; any shard, on the published state.
 #pragma once

@@ -447,7 +447,7 @@ def repeated_requests(ctx):
 @case
 def bodies_truncated(ctx):
     """Every truncation of a valid body is answered; those of decisive length are refused."""
-    with ctx.login() as client:
+    with ctx.login() as client, ctx.connect() as other:
         stream = client.create_stream("truncated")
         # There, so that nothing but the cut is wrong with a body that names them.
         user = identifier("truncated")
@@ -505,7 +505,7 @@ def bodies_truncated(ctx):
                     client.ask(operation, body[:cut], checksum=0).payload()
                 except ServerError:
                     continue
-                raise Wrong(f"operation {operation} cut at {cut} was accepted")
+                raise Wrong(f"{what} was accepted")
         expect_usable(client, "truncated bodies")
         expect(b"truncated" in client.read(41), "the token is gone")
         other.login("truncated", "password")
@@ -1012,6 +1012,72 @@ def disk_full(ctx):
                     time.sleep(0.2)
             read_all(client, stream, "b", [base, again], batch)
         server.stop()
+
+
+def permissions(globals_=(), streams=None):
+    """With these numbers of global bits, and of bits of streams: {stream: (bits, {topic: bits})}."""
+
+    def bits(count, chosen):
+        return bytes(int(number in chosen) for number in range(count))
+
+    def listed(items):
+        return b"\x01" + b"\x01".join(items) + b"\x00" if items else b"\x00"
+
+    body = bits(10, globals_) + listed(
+        [
+            struct.pack("<I", stream)
+            + bits(6, chosen)
+            + listed([struct.pack("<I", topic) + bits(4, of_topic) for topic, of_topic in topics.items()])
+            for stream, (chosen, topics) in (streams or {}).items()
+        ]
+    )
+    return b"\x01" + struct.pack("<I", len(body)) + body
+
+
+@case
+def rights_that_shards_check(ctx):
+    """Each permission alone, with each command whose right the handler itself asks for."""
+    # wire: the rules of polling, sending and statistics, by level and number of the permission.
+    manage_read = {("G", n) for n in (4, 5, 6, 7)} | {("S", n) for n in (0, 1, 2, 3)} | {("T", 0), ("T", 1)}
+    poll = manage_read | {("G", 8), ("S", 4), ("T", 2)}
+    send = {("G", 4), ("G", 6), ("G", 9), ("S", 0), ("S", 2), ("S", 5), ("T", 0), ("T", 3)}
+    with ctx.login() as root, ctx.connect() as subject:
+        stream = root.create_stream("guarded")
+        topics = [root.create_topic(stream, name, 1) for name in ("t", "other")]
+        topic = topics[0]
+        batch = build_batch([b"abc"], ORIGIN)
+        root.send(stream, topic, 0, batch)
+        root.call(141, str8("subject") + str8("password") + b"\x01\x00")
+        subject.login("subject", "password")
+        offset = subject.offset_body(stream, topic, 0, 1)
+        commands = {
+            "get_stats": ({("G", 0), ("G", 1)}, lambda: subject.read(10)),
+            "poll_messages": (poll, lambda: subject.read(g.POLL_MESSAGES, subject.poll_body(stream, topic, 0, 0, 1))),
+            "store_offset": (poll, lambda: subject.call(g.OP_STORE_OFFSET, offset + struct.pack("<QB", 0, 1))),
+            "get_offset": (poll, lambda: subject.read(g.GET_OFFSET, offset)),
+            "delete_offset": (poll, lambda: subject.call(g.OP_DELETE_OFFSET, offset + b"\x01")),
+            "send_messages": (send, lambda: subject.call(g.OP_SEND_MESSAGES, send_body(stream, topic, 0, batch))),
+        }
+        grants = [("G", n, permissions([n])) for n in range(10)]
+        grants += [("S", n, permissions((), {stream: ([n], {})})) for n in range(6)]
+        grants += [("T", n, permissions((), {stream: ((), {topic: [n]})})) for n in range(4)]
+        # Of another stream or topic: no rule has their names.
+        grants += [("another S", n, permissions((), {stream + 1: ([n], {topic: range(4)})})) for n in range(6)]
+        grants += [("another T", n, permissions((), {stream: ((), {topics[1]: [n]})})) for n in range(4)]
+        grants += [("nothing", 0, permissions((), {stream: ((), {topic: ()})})), ("no record", 0, b"\x00")]
+        for level, number, record in grants:
+            root.call(145, identifier("subject") + record)
+            for name, (needs, ask) in commands.items():
+                what = f"{name} with permission {level} {number}"
+                if (level, number) in needs:
+                    try:
+                        ask()
+                    except ServerError as error:
+                        raise Wrong(f"{what}: error {error.code}") from None
+                else:
+                    expect_error(41, what, ask)
+        root.call(143, identifier("subject"))
+        root.call(g.OP_DELETE_STREAM, identifier(stream))
 
 
 @case
