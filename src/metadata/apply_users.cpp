@@ -1,6 +1,10 @@
-// Users and their access tokens. The right comes before the target here: who may not manage users
-// does not learn which exist. Root (id 0) can be neither deleted nor restricted, so its id is never
-// given to anybody else.
+// Users and their access tokens. Where the right to manage users is needed it comes before the
+// target: who lacks it does not learn which users exist. Two commands differ, as on the wire:
+// ChangePassword here and GetUser (read_replies.cpp) need no right for oneself, so they look for
+// the target first and tell everybody when there is none. Root (id 0) can be neither deleted nor
+// restricted, so its id is never given to anybody else.
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 

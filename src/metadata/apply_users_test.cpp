@@ -103,16 +103,26 @@ TEST_F(UsersTest, ErrorsOfEveryOperation) {
     }
 }
 
-TEST_F(UsersTest, WithoutTheRightNobodyLearnsWhoExists) {
-    for (const Identifier target : {id(0), id(1), id(9)}) {
+TEST_F(UsersTest, WithoutTheRightOnlyAChangeOfPasswordTellsWhoExists) {
+    for (const Identifier& target : {id(0), id(1), id(9), named("admin"), named("nobody")}) {
         EXPECT_EQ(node_.result(O::kDeleteUser, user_body(target), alice_), E::kUnauthorized);
         EXPECT_EQ(node_.result(O::kUpdateUser, rename_user(target, "carol"), alice_),
                   E::kUnauthorized);
         EXPECT_EQ(node_.result(O::kUpdatePermissions, update_permissions(target, {}), alice_),
                   E::kUnauthorized);
     }
-    EXPECT_EQ(node_.result(O::kCreateUser, create_user("alice"), alice_), E::kUnauthorized);
-    EXPECT_EQ(node_.result(O::kChangePassword, change_password(id(0)), alice_), E::kUnauthorized);
+    for (const std::string_view name : {"alice", "admin", "free"}) {
+        EXPECT_EQ(node_.result(O::kCreateUser, create_user(name), alice_), E::kUnauthorized);
+    }
+    // wire: no right is needed for oneself, so the target comes first.
+    for (const Identifier& target : {id(0), named("admin")}) {
+        EXPECT_EQ(node_.result(O::kChangePassword, change_password(target), alice_),
+                  E::kUnauthorized);
+    }
+    for (const Identifier& target : {id(9), named("nobody")}) {
+        EXPECT_EQ(node_.result(O::kChangePassword, change_password(target), alice_),
+                  E::kResourceNotFound);
+    }
     EXPECT_EQ(node_.result(O::kCreateUser, create_user("carol"), admin_), E::kOk);
     EXPECT_EQ(node_.result(O::kDeleteUser, user_body(named("carol")), admin_), E::kOk);
 }
@@ -151,6 +161,13 @@ TEST_F(UsersTest, RootMayBeRenamedAndDeactivatedButKeepsItsRights) {
         node_.request(O::kUpdateUser, set_status(id(0), wire::UserStatus::kInactive), admin_);
     EXPECT_THAT(kinds(out), ElementsAre(ChangeKind::kSessionEnded, ChangeKind::kUserUpdated));
     EXPECT_EQ(node_.try_login(root_), E::kInvalidCredentials);
+    // What it had on its way and what the server proposes is root's, active or not.
+    EXPECT_TRUE(node_.state().allows(model::kRootUserId, model::Rule::kUsersManage));
+    EXPECT_EQ(node_.result(O::kCreateStream, create_stream("late"), root_), E::kOk);
+    EXPECT_EQ(node_.result(O::kDeleteUser, user_body(id(0)), admin_), E::kCannotDeleteUser);
+    EXPECT_EQ(node_.result(O::kUpdatePermissions, update_permissions(id(0), {}), admin_),
+              E::kCannotChangePermissions);
+    EXPECT_EQ(user(0)->permissions, model::all_permissions());
     EXPECT_EQ(node_.result(O::kUpdateUser, set_status(id(0), wire::UserStatus::kActive), admin_),
               E::kOk);
     EXPECT_EQ(node_.try_login(root_), E::kOk);

@@ -21,12 +21,10 @@
 //  * kLogout: empty; `session` of the prepare is the epoch that ends. Also proposed by the server
 //    when a connection is lost or a heartbeat is missed;
 //  * kCreateRoot: name, password hash (PHC) str32;
-//  * kResetSessions: empty; proposed by the primary of a log before it serves its first client
-//  after
-//    a start: sessions and memberships never outlive the connections they came from;
-//  * kExpireTokens: count u32: removes that many tokens at most whose expiry the prepare's stamp
-//  has
-//    reached, oldest first.
+//  * kResetSessions: empty. Proposed by the primary of a log before it serves its first client
+//    after a start: sessions and memberships never outlive the connections they came from;
+//  * kExpireTokens: count u32. Removes at most that many tokens, oldest first, whose expiry the
+//    stamp of the prepare has reached.
 //
 // No password and no token ever enters the log: what the edge makes of them comes in as Sealed.
 #pragma once
