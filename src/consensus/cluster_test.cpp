@@ -414,6 +414,22 @@ TEST(ClusterOfThree, AnEarlierLifeTakesNoPart) {
     }
 }
 
+// Seed 9 of the simulator: a backup hears of commits ahead of what it has, and its entries say so.
+TEST(ClusterOfThree, AnEntryMayKnowOfCommitsBehindTheEndOfItsLog) {
+    PipelinePool pool;
+    const ReplicaOptions options{.replica = ReplicaIndex{1}, .replica_count = 3};
+    Replica replica(pool, options, kTestGroup, kTestIncarnation);
+    EffectList effects;
+    replica.step(Boot{.log = {.head = {.op = OpNumber{2}, .identity = Identity{7}},
+                              .commit = OpNumber{5},
+                              .last_timestamp = Timestamp{1}}},
+                 effects);
+    EXPECT_EQ(replica.status(), ReplicaStatus::kRecovering);
+    EXPECT_EQ(replica.commit(), OpNumber{2});
+    EXPECT_EQ(replica.commit_max(), OpNumber{5});
+    EXPECT_EQ(replica.head(), OpNumber{2});
+}
+
 TEST(ClusterOfThree, AStrangersSuperblockIsFatal) {
     PipelinePool pool;
     const ReplicaOptions options{.cluster = kTestCluster, .replica_count = 3};

@@ -28,7 +28,7 @@ namespace galgo::consensus {
 struct Append {
     Prepare prepare;
     ViewNumber view;
-    OpNumber commit;  ///< committed when this entry was prepared
+    OpNumber commit;  ///< known to be committed; on a backup it may lie beyond the entry
     Token token;
 };
 

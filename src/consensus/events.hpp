@@ -27,8 +27,9 @@ struct SuperblockState {
 
 /// What the log of this group holds, as its recovery found it.
 struct LogSummary {
-    Head head;                 ///< last entry; everything before it is there
-    OpNumber commit;           ///< known to be committed; not looked at in a group of one
+    Head head;  ///< last entry; everything before it is there
+    /// Known to be committed; may lie beyond the head. Not looked at in a group of one.
+    OpNumber commit;
     Timestamp last_timestamp;  ///< stamp of the last entry
 };
 

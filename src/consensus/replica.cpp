@@ -43,7 +43,6 @@ void Replica::step(const Event& event, EffectList& effects) {
 
 void Replica::step(const Boot& boot, EffectList& effects) {
     GALGO_CHECK(status_ == ReplicaStatus::kBooting && log_.op() == OpNumber{0});
-    GALGO_CHECK(boot.log.commit <= boot.log.head.op);
     if (boot.superblock.has_value()) {
         const SuperblockState& stored = *boot.superblock;
         if (stored.cluster != options_.cluster || stored.replica != options_.replica ||
@@ -79,8 +78,8 @@ void Replica::boot_in_cluster(const Boot& boot, EffectList& effects) {
     cluster.durable_view = DurableView::proven_by(boot);
     // The log behind the known commit may have to give way to another one; nothing of it is
     // carried out before that is decided.
-    commit_ = {.op = boot.log.commit, .identity = {}};
-    commit_max_ = commit_.op;
+    commit_ = {.op = std::min(boot.log.commit, boot.log.head.op), .identity = {}};
+    commit_max_ = boot.log.commit;
     if (boot.superblock.has_value() || boot.log.head.op != OpNumber{0}) {
         status_ = ReplicaStatus::kRecovering;
         effects.push(Note{.kind = NoteKind::kRecoveryNeeded, .op = log_.op(), .view = view_});
