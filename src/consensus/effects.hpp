@@ -39,7 +39,8 @@ struct Send {
 };
 
 /// Read the entry of `op` from the log (or from memory, if it is still there), then report
-/// ReadDone and keep its body for the Sends of that step.
+/// ReadDone and keep its body for the Sends of that step. Answered in the order in which they were
+/// asked for where that is possible: a backup takes nothing but its next op.
 struct Read {
     OpNumber op;
 };
