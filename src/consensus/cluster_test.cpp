@@ -218,6 +218,178 @@ TEST(ClusterOfThree, AnUnreadableEntryIsSaidAndTriedAgain) {
     expect_lawful(net);
 }
 
+// What cannot be read is not read again and again: later and later, and said aloud.
+TEST(ClusterOfThree, AnUnreadableEntryIsTriedLaterAndLaterAndSaidAloud) {
+    TestNet net(3, 1);
+    net.boot();
+    net.request();
+    std::erase_if(net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    net.drain();
+    net.node(0).unreadable = true;
+    std::vector<std::uint64_t> failed_at;
+    for (std::uint64_t tick = 1; tick <= 5000; ++tick) {
+        const std::uint64_t before = net.marks.count(Mark::kReadFailed);
+        net.tick();
+        net.drain();
+        ASSERT_LE(net.marks.count(Mark::kReadFailed), before + 1);
+        if (net.marks.count(Mark::kReadFailed) > before) {
+            failed_at.push_back(tick);
+        }
+    }
+    ASSERT_GE(failed_at.size(), 8u);
+    EXPECT_LE(failed_at.size(), 20u) << "not one each tick";
+    for (std::size_t i = 1; i < failed_at.size(); ++i) {
+        EXPECT_GE(failed_at[i] - failed_at[i - 1], std::min<std::uint64_t>(25U << (i - 1), 400))
+            << i;
+    }
+    const auto starved = [&] {
+        return std::ranges::count_if(net.node(0).notes, [](const Note& note) {
+            return note.kind == NoteKind::kBackupStarved && note.op == OpNumber{1} &&
+                   note.peer == ReplicaIndex{2};
+        });
+    };
+    EXPECT_EQ(starved(), 1) << "once";
+    EXPECT_EQ(net.replica(0).commit(), OpNumber{1}) << "the others go on";
+    net.node(0).unreadable = false;
+    EXPECT_TRUE(net.settle());
+    EXPECT_EQ(starved(), 1);
+    expect_lawful(net);
+}
+
+TEST(ClusterOfThree, WhatABackupGetsByAnotherWayIsNotReadForIt) {
+    TestNet net(3, 1);
+    net.boot();
+    net.request();
+    const auto late = std::ranges::find_if(
+        net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    const TestNet::Flying prepare = *late;
+    net.flying().erase(late);
+    net.drain();
+    net.node(0).unreadable = true;
+    net.tick(30);
+    net.drain();
+    EXPECT_EQ(net.marks.count(Mark::kReadFailed), 1u);
+    net.flying().push_back(prepare);
+    net.drain();
+    EXPECT_EQ(net.replica(2).head(), OpNumber{1});
+    ASSERT_TRUE(net.request()) << "and what comes next goes to it at once";
+    net.drain();
+    EXPECT_EQ(net.replica(2).head(), OpNumber{2});
+    net.tick(1000);
+    net.drain();
+    EXPECT_EQ(net.marks.count(Mark::kReadFailed), 1u);
+    expect_lawful(net);
+}
+
+// Op 2 does not go out while op 1 is being read for the backup: it would find a gap.
+TEST(ClusterOfThree, ANewPrepareDoesNotOvertakeWhatIsBeingRead) {
+    TestNet net(3, 1);
+    net.boot();
+    net.request();
+    std::erase_if(net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    net.drain();
+    net.tick(25);
+    ASSERT_EQ(net.node(0).reading.size(), 1u);
+    ASSERT_TRUE(net.request());
+    EXPECT_TRUE(std::ranges::none_of(
+        net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; }));
+    net.drain();
+    EXPECT_EQ(net.replica(2).head(), OpNumber{2});
+    EXPECT_EQ(net.marks.count(Mark::kPrepareGap), 0u);
+    ASSERT_TRUE(net.request());
+    EXPECT_TRUE(std::ranges::any_of(net.flying(), [](const auto& flying) {
+        return flying.to == ReplicaIndex{2};
+    })) << "afterwards at once again";
+    EXPECT_TRUE(net.settle());
+    EXPECT_EQ(net.marks.count(Mark::kPrepareGap), 0u);
+    expect_lawful(net);
+}
+
+// Reads that were asked for together: what follows one that failed is not sent.
+TEST(ClusterOfThree, NothingIsSentBehindAnEntryThatCouldNotBeRead) {
+    TestNet net(3, 1);
+    net.boot();
+    for (int i = 0; i < 3; ++i) {
+        net.request();
+        std::erase_if(net.flying(),
+                      [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+        net.drain();
+    }
+    net.tick(25);
+    ASSERT_EQ(net.node(0).reading.size(), 3u);
+    net.node(0).unreadable = true;
+    net.end_read(0);
+    net.node(0).unreadable = false;
+    net.end_read(0);
+    net.end_read(0);
+    EXPECT_TRUE(net.flying().empty());
+    EXPECT_EQ(net.marks.count(Mark::kReadHeldBack), 2u);
+    EXPECT_TRUE(net.settle());
+    EXPECT_EQ(net.marks.count(Mark::kPrepareGap), 0u);
+    expect_lawful(net);
+}
+
+// Seed 6021 of the simulator: a backup reported a gap while reads for it were under way. They ended
+// first, went out first, and were dropped; so it fell behind as fast as it caught up.
+TEST(ClusterOfThree, AGapThatIsReportedWhileReadsAreUnderWayIsFilledInOrder) {
+    TestNet net(3, 1);
+    net.boot();
+    for (int i = 0; i < 20; ++i) {
+        net.request();
+        std::erase_if(net.flying(),
+                      [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+        net.drain();
+    }
+    net.tick(25);
+    ASSERT_EQ(net.node(0).reading.size(), 16u);
+    for (int i = 0; i < 8; ++i) {
+        net.end_read(0);
+    }
+    ASSERT_EQ(net.flying().size(), 8u);
+    net.flying().erase(net.flying().begin());
+    while (!net.flying().empty()) {
+        net.deliver(0);
+    }
+    EXPECT_EQ(net.marks.count(Mark::kAckGap), 1u);
+    ASSERT_EQ(net.node(0).reading.size(), 16u) << "8 of before, and the 8 that are missing again";
+    net.drain();
+    EXPECT_EQ(net.replica(2).head(), OpNumber{20}) << "without any time";
+    EXPECT_LE(net.marks.count(Mark::kPrepareGap), 7u) << "those behind the lost one";
+    expect_lawful(net);
+}
+
+// The wait is spread by the number that comes with the tick, by at most a half, peer by peer.
+TEST(ClusterOfThree, WhatIsSentAgainIsSpreadInTime) {
+    std::set<std::uint64_t> seen;
+    for (std::uint64_t random = 1; random <= 16; ++random) {
+        TestNet net(3, 1, {.heartbeat_ticks = 10'000});
+        net.boot();
+        net.tick();
+        net.drain();
+        net.request();
+        net.end_append(0);
+        net.flying().clear();
+        std::vector<std::uint64_t> sent_at;
+        for (std::uint64_t tick = 2; tick <= 100; ++tick) {
+            net.step(0, Tick{.now = TickCount{tick}, .random = random * 0x9e3779b97f4a7c15U});
+            while (!net.node(0).reading.empty()) {
+                net.end_read(0);
+            }
+            for (const TestNet::Flying& flying : net.flying()) {
+                if (flying.to == ReplicaIndex{1}) {
+                    sent_at.push_back(tick);
+                }
+            }
+            net.flying().clear();
+        }
+        ASSERT_GE(sent_at.size(), 2u);
+        EXPECT_GE(sent_at[1] - sent_at[0], 25u);
+        EXPECT_LE(sent_at[1] - sent_at[0], 25u + 13u);
+        seen.insert(sent_at[1] - sent_at[0]);
+    }
+    EXPECT_GE(seen.size(), 5u);
+}
+
 TEST(ClusterOfThree, SilenceIsSuspectedOnceAndForgivenWhenHeard) {
     TestNet net(3, 1, {.election_ticks = 100});
     net.boot();
@@ -292,6 +464,33 @@ TEST(ClusterOfThree, NothingIsSentOrAdmittedBeforeTheViewIsDurable) {
     EXPECT_TRUE(net.settle());
     EXPECT_EQ(net.marks.count(Mark::kSuperblockRetried), 2u);
     expect_lawful(net);
+}
+
+TEST(ClusterOfThree, ASuperblockIsTriedForAsLongAsItTakes) {
+    TestNet net(3, 1);
+    net.boot(/*finish_superblocks=*/false);
+    for (int failures = 1; failures <= 600; ++failures) {
+        ASSERT_TRUE(net.node(0).persisting.has_value()) << failures;
+        net.end_persist(0, false);
+        ASSERT_FALSE(net.node(0).persisting.has_value());
+        for (int tick = 0; tick < 64 && !net.node(0).persisting.has_value(); ++tick) {
+            net.tick();
+        }
+    }
+    net.end_persist(0, true);
+    EXPECT_TRUE(net.replica(0).admits());
+    EXPECT_EQ(net.marks.count(Mark::kSuperblockRetried), 600u);
+}
+
+TEST(ClusterOfThree, OnlyTheSuperblockThatWasAskedForCounts) {
+    TestNet net(3, 1);
+    net.boot(/*finish_superblocks=*/false);
+    SuperblockState other = *net.node(0).persisting;
+    other.log_view = ViewNumber{1};
+    EXPECT_DEATH(net.step(0, SuperblockDone{.state = other, .written = true}), "check failed");
+    net.end_persist(0, true);
+    EXPECT_DEATH(net.step(0, SuperblockDone{.state = *net.node(0).superblock, .written = true}),
+                 "check failed");
 }
 
 TEST(ClusterOfThree, APrimaryWhoseAppendFailedIsFencedAndSilent) {
@@ -394,12 +593,12 @@ TEST(ClusterOfThree, AnEarlierLifeTakesNoPart) {
     PipelinePool pool;
     const ReplicaOptions options{.cluster = kTestCluster, .replica_count = 3};
     const SuperblockState stored{.cluster = kTestCluster, .replica_count = 3};
-    for (const bool with_superblock : {true, false}) {
+    for (const bool with_log : {true, false}) {
         Replica replica(pool, options, kTestGroup, kTestIncarnation);
         EffectList effects;
-        Boot boot{.log = {.head = {.op = OpNumber{3}, .identity = Identity{3}}}};
-        if (with_superblock) {
-            boot = {.superblock = stored};
+        Boot boot{.superblock = stored};
+        if (with_log) {
+            boot.log.head = {.op = OpNumber{3}, .identity = Identity{3}};
         }
         replica.step(boot, effects);
         ASSERT_EQ(effects.view().size(), 1u);
@@ -420,14 +619,74 @@ TEST(ClusterOfThree, AnEntryMayKnowOfCommitsBehindTheEndOfItsLog) {
     const ReplicaOptions options{.replica = ReplicaIndex{1}, .replica_count = 3};
     Replica replica(pool, options, kTestGroup, kTestIncarnation);
     EffectList effects;
-    replica.step(Boot{.log = {.head = {.op = OpNumber{2}, .identity = Identity{7}},
-                              .commit = OpNumber{5},
+    const Head fifth{.op = OpNumber{5}, .identity = Identity{55}};
+    replica.step(Boot{.superblock = SuperblockState{.replica = ReplicaIndex{1}, .replica_count = 3},
+                      .log = {.head = {.op = OpNumber{2}, .identity = Identity{7}},
+                              .commit = fifth,
                               .last_timestamp = Timestamp{1}}},
                  effects);
     EXPECT_EQ(replica.status(), ReplicaStatus::kRecovering);
-    EXPECT_EQ(replica.commit(), OpNumber{2});
-    EXPECT_EQ(replica.commit_max(), OpNumber{5});
+    EXPECT_EQ(replica.commit_head(), (Head{.op = OpNumber{2}, .identity = Identity{7}}));
+    EXPECT_EQ(replica.commit_max_head(), fifth);
     EXPECT_EQ(replica.head(), OpNumber{2});
+}
+
+// A commit is known with its identity from the first moment on.
+TEST(ClusterOfThree, WhatIsCommittedIsKnownByItsIdentityAfterAStart) {
+    PipelinePool pool;
+    const ReplicaOptions options{.replica_count = 3};
+    const Head first{.op = OpNumber{1}, .identity = Identity{11}};
+    const Head second{.op = OpNumber{2}, .identity = Identity{22}};
+    const Head ninth{.op = OpNumber{9}, .identity = Identity{99}};
+    Boot boot{.superblock = SuperblockState{.replica_count = 3, .commit_max = ninth},
+              .log = {.head = second, .commit = first}};
+    {
+        Replica replica(pool, options, kTestGroup, kTestIncarnation);
+        EffectList effects;
+        replica.step(boot, effects);
+        EXPECT_EQ(replica.commit_head(), first);
+        EXPECT_EQ(replica.commit_max_head(), ninth) << "the superblock knew more";
+    }
+    boot.log.commit = {.op = OpNumber{2}, .identity = Identity{23}};
+    Replica replica(pool, options, kTestGroup, kTestIncarnation);
+    EffectList effects;
+    replica.step(boot, effects);
+    ASSERT_EQ(effects.view().size(), 1u);
+    EXPECT_EQ(std::get<Fatal>(effects.view()[0]).reason, FatalReason::kBadLog);
+    EXPECT_TRUE(replica.fenced());
+}
+
+// Nothing on the disk may be a replica that never was, or one that lost all it promised. Only
+// somebody else knows which.
+TEST(ClusterOfThree, AnEmptyReplicaIsAMemberOnlyWhenItIsSaidToBeFresh) {
+    PipelinePool pool;
+    const ReplicaOptions options{.cluster = kTestCluster, .replica_count = 3};
+    const LogSummary some{.head = {.op = OpNumber{3}, .identity = Identity{3}}};
+    for (const Boot& boot : {Boot{}, Boot{.log = some}, Boot{.log = some, .fresh = true}}) {
+        Replica replica(pool, options, kTestGroup, kTestIncarnation);
+        EffectList effects;
+        replica.step(boot, effects);
+        ASSERT_EQ(effects.view().size(), 1u);
+        EXPECT_EQ(std::get<Fatal>(effects.view()[0]).reason, FatalReason::kNoSuperblock);
+        EXPECT_TRUE(replica.fenced());
+        effects.clear();
+        replica.step(ClientRequest{.token = Token{1}}, effects);
+        EXPECT_TRUE(std::holds_alternative<Reject>(effects.view()[0]));
+        effects.clear();
+        replica.step(Tick{.now = TickCount{1000}}, effects);
+        EXPECT_TRUE(effects.empty());
+    }
+    Replica fresh(pool, options, kTestGroup, kTestIncarnation);
+    EffectList effects;
+    fresh.step(Boot{.fresh = true}, effects);
+    EXPECT_TRUE(std::holds_alternative<PersistSuperblock>(effects.view()[0]));
+    // A superblock says more than the word of others.
+    Replica again(pool, options, kTestGroup, kTestIncarnation);
+    effects.clear();
+    again.step(Boot{.superblock = SuperblockState{.cluster = kTestCluster, .replica_count = 3},
+                    .fresh = true},
+               effects);
+    EXPECT_EQ(again.status(), ReplicaStatus::kRecovering);
 }
 
 TEST(ClusterOfThree, AStrangersSuperblockIsFatal) {
@@ -472,6 +731,7 @@ void run_seed(std::uint64_t seed, std::uint8_t replicas) {
     TestNet net(replicas, seed,
                 {.pipeline_max = pipelines[draw() % 4],
                  .resend_per_tick_max = static_cast<std::uint8_t>(1 + draw() % 16)});
+    net.random_ticks = draw() % 2 == 0;
     net.boot();
     for (int i = 0; i < 4000; ++i) {
         net.random_event(faults, request_percent);

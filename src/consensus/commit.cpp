@@ -12,7 +12,7 @@ namespace galgo::consensus {
 /// the replicas have. The own log counts as far as it is durable; it may be among the missing.
 void Replica::raise_commit_by_quorum() {
     std::size_t quorum = quorums_of(options_.replica_count).replication;
-    OpNumber own = cluster_->durable->head().op;
+    OpNumber own = cluster_->log.op();
 #ifdef GALGO_PLANTED_BUGS
     if (planted(Mutation::kQuorumOneShort)) {
         --quorum;
@@ -28,11 +28,14 @@ void Replica::raise_commit_by_quorum() {
     }
     const auto decisive = have.begin() + static_cast<std::ptrdiff_t>(quorum - 1);
     std::nth_element(have.begin(), decisive, end, std::greater<>());
-    if (*decisive > commit_max_) {
+    if (*decisive > cluster_->commit_max.op) {
         if (*decisive > own) {
             GALGO_MARK(CommitBeforeOwnAppend);
         }
-        commit_max_ = *decisive;
+        // Prepared here, and not carried out: in the pipeline.
+        const Identity* identity = identity_at(*decisive);
+        GALGO_CHECK(identity != nullptr);
+        cluster_->commit_max = {.op = *decisive, .identity = *identity};
     }
 }
 
@@ -49,10 +52,9 @@ void Replica::commit_contiguous(EffectList& effects) {
             if (entry.state == AppendState::kPending) {
                 break;
             }
-            commit_max_ = head.op;
-        } else if (head.op > commit_max_) {
+        } else if (head.op > cluster_->commit_max.op) {
             break;
-        } else if (head.op > cluster_->durable->head().op) {
+        } else if (head.op > cluster_->log.op()) {
             GALGO_MARK(CommitWaitsForOwnLog);
             break;
         }

@@ -28,7 +28,7 @@ namespace galgo::consensus {
 struct Append {
     Prepare prepare;
     ViewNumber view;
-    OpNumber commit;  ///< known to be committed; on a backup it may lie beyond the entry
+    Head commit;  ///< known to be committed; on a backup it may lie beyond the entry
     Token token;
 };
 
@@ -80,6 +80,8 @@ enum class NoteKind : std::uint8_t {
     kPrimaryHeardAgain,
     kNewerViewSeen,   ///< `view`
     kReadFailed,      ///< op: a peer needs it, and the own log does not give it
+    kBackupStarved,   ///< op, `peer`: it needs this op to go on, and reading it failed 5 times
+                      ///< in a row; tried on, slowly, and said once until a read succeeds
     kRecoveryNeeded,  ///< a replica with an earlier life in a cluster: it takes no part
 };
 enum class Refusal : std::uint8_t {
@@ -111,8 +113,11 @@ struct Note {
 
 /// This replica must not go on with this group: it has been fenced.
 enum class FatalReason : std::uint8_t {
+    kNone,
     kOtherIdentity,  ///< boot: the superblock is of another cluster, replica or replica count
     kBadSuperblock,  ///< boot: log_view above view
+    kNoSuperblock,   ///< boot in a cluster: none, and not fresh, or with a log nevertheless
+    kBadLog,         ///< boot: the log does not end with the entry that it says is committed there
     kDiverged,       ///< the primary committed another entry than this log has at `op`
 };
 struct Fatal {

@@ -21,29 +21,34 @@ struct SuperblockState {
     std::uint8_t replica_count = 1;
     ViewNumber view;
     ViewNumber log_view;  ///< the last view whose log is the log of this replica
-    OpNumber commit_max;  ///< a lower bound
+    Head commit_max;      ///< a lower bound
     constexpr bool operator==(const SuperblockState&) const noexcept = default;
 };
 
 /// What the log of this group holds, as its recovery found it.
 struct LogSummary {
     Head head;  ///< last entry; everything before it is there
-    /// Known to be committed; may lie beyond the head. Not looked at in a group of one.
-    OpNumber commit;
+    /// Known to be committed, by the last entry; may lie beyond the head. Not looked at in a group
+    /// of one.
+    Head commit;
     Timestamp last_timestamp;  ///< stamp of the last entry
 };
 
-/// The first event, once. `superblock` absent: none was ever written.
+/// The first event, once. With more than one replica a superblock must be there, or `fresh` and an
+/// empty log: a replica that lost what it promised must not come back as one that promised nothing.
 struct Boot {
     std::optional<SuperblockState> superblock;
     LogSummary log;
     TickCount now;
+    /// It is known from elsewhere (whoever set up the group) that this replica never spoke in it.
+    /// Not looked at where there is a superblock.
+    bool fresh = false;
 };
 
 /// Time went on. A group of one needs none.
 struct Tick {
     TickCount now;
-    Timestamp wall;
+    std::uint64_t random = 0;  ///< drawn by the caller; spreads what groups send again in time
 };
 
 /// A client asks for one operation. The caller keeps the body under `token` until the effect

@@ -13,7 +13,7 @@ FrameHeader FrameMaker::header(const DurableView& view) const noexcept {
 }
 
 OutgoingFrame FrameMaker::make_prepare(const DurableView& view, const Prepare& prepare,
-                                       OpNumber commit) const noexcept {
+                                       const Head& commit) const noexcept {
     return OutgoingFrame(
         {.header = header(view), .payload = PrepareFrame{.prepare = prepare, .commit = commit}});
 }

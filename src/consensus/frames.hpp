@@ -30,7 +30,7 @@ struct FrameHeader {
 struct PrepareFrame {
     static constexpr std::uint8_t kCommand = 6;
     Prepare prepare;
-    OpNumber commit;  ///< highest committed op that the sender knows; may lie beyond the prepare
+    Head commit;  ///< highest committed entry that the sender knows; may lie beyond the prepare
     constexpr bool operator==(const PrepareFrame&) const noexcept = default;
 };
 
@@ -80,7 +80,7 @@ class FrameMaker {
         : cluster_(cluster), group_(group), incarnation_(incarnation), replica_(replica) {}
 
     [[nodiscard]] OutgoingFrame make_prepare(const DurableView& view, const Prepare& prepare,
-                                             OpNumber commit) const noexcept;
+                                             const Head& commit) const noexcept;
     [[nodiscard]] OutgoingFrame make_prepare_ok(const DurableView& view, const DurableEntry& entry,
                                                 OpNumber received, OpNumber commit,
                                                 bool gap) const noexcept;

@@ -41,11 +41,15 @@ namespace galgo::consensus {
     X(ResendJoinedRead)          \
     X(ReadNotWanted)             \
     X(ReadFailed)                \
+    X(ReadHeldBack)              \
+    X(BackupStarved)             \
     X(OldViewFrame)              \
     X(NewerViewFrame)            \
     X(PrimarySuspected)          \
     X(PrimaryHeardAgain)         \
     X(SuperblockRetried)         \
+    X(BootWithoutSuperblock)     \
+    X(CommitBeyondHead)          \
     X(Diverged)
 
 enum class Mark : std::uint8_t {

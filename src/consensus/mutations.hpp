@@ -14,6 +14,8 @@ enum class Mutation : std::uint8_t {
     kReuseFailedOp,          ///< the number of a failed append is given again
     kQuorumOneShort,         ///< commits with one copy less than a quorum
     kSkipParentCheck,        ///< a backup takes op + 1 of another log
+    kBelieveCommitNumber,    ///< a commit is taken by its number, whatever its identity
+    kEmptyIsFresh,           ///< a replica without superblock and log counts as a new one
 };
 
 class Mutations {

@@ -116,7 +116,7 @@ class TestNet {
         for (std::uint64_t i = 0; i < count; ++i) {
             ++now_;
             for (std::size_t index = 0; index < nodes_.size(); ++index) {
-                step(index, Tick{.now = TickCount{now_}, .wall = Timestamp{now_ * 10'000}});
+                step(index, Tick{.now = TickCount{now_}, .random = random_ticks ? random_() : 0});
             }
         }
     }
@@ -242,6 +242,7 @@ class TestNet {
     Marks marks;
     std::vector<Flying> sent;  ///< all that was ever sent, when `keep_sent`
     bool keep_sent = false;
+    bool random_ticks = false;
     std::size_t rejects = 0;
     std::vector<Abandon> abandoned;
     std::size_t answered = 0;
@@ -256,7 +257,7 @@ class TestNet {
 #else
         node.replica = std::make_unique<Replica>(pool_, node.options, kTestGroup, kTestIncarnation);
 #endif
-        step(index, Boot{});
+        step(index, Boot{.fresh = true});
     }
     void carry_out(std::size_t index, const Append& append) {
         Node& node = nodes_[index];

@@ -8,7 +8,10 @@
 // the next ones go when it acknowledges. It begins when a backup reports a gap, or what it has did
 // not grow for resend_ticks (doubled at each further attempt, up to 16 times); a backup that stays
 // silent is tried with one op. All backups of a group together cost at most resend_per_tick_max
-// reads a tick.
+// reads a tick. While reads are under way for a backup, new prepares wait behind them.
+//
+// A read that fails: nothing is read for that backup for resend_ticks, doubled with each failure in
+// a row, up to 16 times; at the 5th it is said that the backup starves (NoteKind::kBackupStarved).
 #include <algorithm>
 
 #include "consensus/detail/cluster.hpp"
@@ -19,6 +22,8 @@ namespace {
 
 constexpr std::uint64_t kResendWindow = 16;
 constexpr std::uint8_t kProbeAfterAttempts = 2;
+constexpr std::uint8_t kReadBackoffMax = 4;
+constexpr std::uint8_t kStarvedAfterReads = 5;
 
 }  // namespace
 
@@ -47,33 +52,45 @@ void Replica::on_prepare_ok(const Received& received, const PrepareOkFrame& fram
     }
     if (frame.durable.op > peer.have) {
         peer.have = frame.durable.op;
-        peer.sent = std::max(peer.sent, peer.have);
+        if (peer.have > peer.sent) {
+            // It came by another way than the one that failed.
+            peer.sent = peer.have;
+            peer.asked = std::max(peer.asked, peer.sent);
+            peer.read_failed = false;
+            peer.read_failures = 0;
+        }
         peer.attempts = 0;
-        peer.due = cluster.now.plus(options_.resend_ticks);
+        if (!peer.read_failed) {
+            peer.due = cluster.now.plus(options_.resend_ticks);
+        }
         raise_commit_by_quorum();
         commit_contiguous(effects);
     }
     if (frame.gap && frame.received < peer.sent) {
         GALGO_MARK(AckGap);
-        peer.sent = std::max(frame.received, peer.have);
+        peer.sent = peer.asked = std::max(frame.received, peer.have);
     }
     resend(received.peer, effects);
 }
 
-/// Asks the log for the next ops that the backup was not sent.
+/// Asks the log for the next ops that the backup was not sent. They go to it in order, whatever the
+/// order in which the reads end: a backup takes nothing but its next op.
 void Replica::resend(ReplicaIndex index, EffectList& effects) {
     if (!may_send()) {
         return;
     }
     PeerProgress& peer = cluster_->peers[index.value()];
+    if (peer.read_failed) {
+        return;
+    }
     const std::uint64_t window = peer.attempts >= kProbeAfterAttempts ? 1 : kResendWindow;
     const OpNumber end = std::min(log_.op(), peer.have.plus(window));
-    while (peer.sent < end) {
-        if (!want_read(peer.sent.next(), index, effects)) {
+    while (peer.asked < end) {
+        if (!want_read(peer.asked.next(), index, effects)) {
             GALGO_MARK(ResendBudgetSpent);
             return;
         }
-        peer.sent = peer.sent.next();
+        peer.asked = peer.asked.next();
     }
 }
 
@@ -124,21 +141,50 @@ void Replica::step(const ReadDone& done, EffectList& effects) {
             continue;
         }
         if (!good) {
-            // Tried again with the next tick.
-            peer.sent = std::min(peer.sent, std::max(peer.have, OpNumber(done.op.value() - 1)));
-        } else if (peer.have >= done.op) {
-            to.remove(index);
+            read_failed(done.op, index, effects);
+            continue;
+        }
+        peer.read_failures = 0;
+        if (done.op == peer.sent.next()) {
+            peer.sent = done.op;
+            peer.asked = std::max(peer.asked, peer.sent);
+            continue;
+        }
+        to.remove(index);
+        if (done.op > peer.sent) {
+            // What lies before it is still to come, or could not be read.
+            GALGO_MARK(ReadHeldBack);
+            peer.asked = peer.sent;
         }
     }
     if (!good) {
         GALGO_MARK(ReadFailed);
         effects.push(Note{.kind = NoteKind::kReadFailed, .op = done.op, .view = view_});
-        return;
-    }
-    if (!to.empty()) {
-        send(to, maker().make_prepare(*cluster_->durable_view, prepare, commit_max_), effects);
+    } else if (!to.empty()) {
+        send(to, maker().make_prepare(*cluster_->superblock.proof(), prepare, cluster_->commit_max),
+             effects);
     }
     check_invariants();
+}
+
+void Replica::read_failed(OpNumber op, ReplicaIndex index, EffectList& effects) {
+    PeerProgress& peer = cluster_->peers[index.value()];
+    if (peer.sent >= op) {
+        return;
+    }
+    peer.asked = peer.sent;
+    if (peer.read_failed) {
+        return;  // one of those that were asked for together
+    }
+    peer.read_failed = true;
+    const unsigned backoff = std::min(peer.read_failures, kReadBackoffMax);
+    peer.due = cluster_->now.plus(std::uint64_t{options_.resend_ticks} << backoff);
+    peer.read_failures = static_cast<std::uint8_t>(std::min(peer.read_failures + 1, 255));
+    if (peer.read_failures == kStarvedAfterReads) {
+        GALGO_MARK(BackupStarved);
+        effects.push(
+            Note{.kind = NoteKind::kBackupStarved, .peer = index, .op = op, .view = view_});
+    }
 }
 
 }  // namespace galgo::consensus

@@ -4,6 +4,10 @@
 // the parent link; so it may carry out what is durable here and committed there. It keeps nothing
 // that lies beyond a gap: it says what it has, and the primary sends the rest again. Nothing that a
 // peer says is asserted on.
+//
+// A commit is (op, identity). One at or below the head must name the entry that is here; one beyond
+// it is remembered, and the entry that comes there must be it. Otherwise the logs diverged, and
+// this replica stops.
 #include <algorithm>
 
 #include "consensus/detail/cluster.hpp"
@@ -110,21 +114,24 @@ void Replica::on_prepare(const Received& received, const PrepareFrame& frame, Ef
             }
             // The acknowledgement was lost, or is on its way.
             GALGO_MARK(PrepareKnown);
-            commit_max_ = std::max(commit_max_, frame.commit);
-            commit_contiguous(effects);
-            send_prepare_ok(/*gap=*/false, effects);
+            if (learn_commit(received, frame.commit, effects)) {
+                send_prepare_ok(/*gap=*/false, effects);
+            }
             return;
         }
         case LogHead::Link::kGap:
             GALGO_MARK(PrepareGap);
-            commit_max_ = std::max(commit_max_, frame.commit);
-            commit_contiguous(effects);
+            if (!learn_commit(received, frame.commit, effects)) {
+                return;
+            }
 #ifdef GALGO_PLANTED_BUGS
             if (planted(Mutation::kApplyAcrossGap) && pipeline_ == nullptr) {
                 commit_ = {.op = OpNumber(prepare.op.value() - 1), .identity = prepare.parent};
-                commit_max_ = std::max(commit_max_, commit_.op);
+                if (commit_.op > cluster_->commit_max.op) {
+                    cluster_->commit_max = commit_;
+                }
                 log_.planted_set(commit_);
-                cluster_->durable = DurableEntry::planted(commit_);
+                cluster_->log.plant(commit_);
                 append_prepare(frame, effects);
                 return;
             }
@@ -144,16 +151,31 @@ void Replica::on_prepare(const Received& received, const PrepareFrame& frame, Ef
         case LogHead::Link::kFollows:
             break;
     }
+    on_next_prepare(received, frame, effects);
+}
+
+/// Op + 1 of this log.
+void Replica::on_next_prepare(const Received& received, const PrepareFrame& frame,
+                              EffectList& effects) {
+    const Prepare& prepare = frame.prepare;
     if (compute_identity(group_, incarnation_, prepare) != prepare.identity) {
         refuse(received, Refusal::kIdentity, effects);
         return;
     }
-    if (prepare.timestamp < last_timestamp_) {
+    const bool contradicts_itself =
+        frame.commit.op == prepare.op && frame.commit.identity != prepare.identity;
+    if (prepare.timestamp <= last_timestamp_ || contradicts_itself) {
         refuse(received, Refusal::kMalformed, effects);
         return;
     }
-    commit_max_ = std::max(commit_max_, frame.commit);
-    commit_contiguous(effects);
+    const Head& known = cluster_->commit_max;
+    if (known.op == prepare.op && known.identity != prepare.identity) {
+        diverged(received, prepare.op, effects);
+        return;
+    }
+    if (!learn_commit(received, frame.commit, effects)) {
+        return;
+    }
     if (in_flight() >= kPipelineMax) {
         GALGO_MARK(PrepareBackupFull);
         refuse(received, Refusal::kPipelineFull, effects);
@@ -169,13 +191,13 @@ void Replica::append_prepare(const PrepareFrame& frame, EffectList& effects) {
     ensure_pipeline();
     pipeline_->push(prepare, Token{});
     effects.push(
-        Append{.prepare = prepare, .view = view_, .commit = commit_max_, .token = Token{}});
+        Append{.prepare = prepare, .view = view_, .commit = commit_max_head(), .token = Token{}});
 #ifdef GALGO_PLANTED_BUGS
     if (planted(Mutation::kAckBeforeAppend) && may_send()) {
         ReplicaSet to;
         to.add(primary_of(view_, options_.replica_count));
         send(to,
-             maker().make_prepare_ok(*cluster_->durable_view, DurableEntry::planted(log_.get()),
+             maker().make_prepare_ok(*cluster_->superblock.proof(), DurableLog::planted(log_.get()),
                                      log_.op(), commit_.op, /*gap=*/false),
              effects);
     }
@@ -192,19 +214,43 @@ void Replica::on_commit_frame(const Received& received, const CommitFrame& frame
         cluster.heartbeat_counter = frame.counter;
         heard_primary(effects);
     }
-    const Identity* own = identity_at(frame.commit.op);
-    if (own != nullptr && *own != frame.commit.identity) {
-        GALGO_MARK(Diverged);
-        refuse(received, Refusal::kOtherIdentity, effects);
-        fence(FatalReason::kDiverged, frame.commit.op, effects);
+    if (!learn_commit(received, frame.commit, effects)) {
         return;
     }
-    commit_max_ = std::max(commit_max_, frame.commit.op);
-    commit_contiguous(effects);
     if (frame.commit.op > log_.op()) {
         GALGO_MARK(HeartbeatShowsGap);
         report_gap(effects);
     }
+}
+
+/// The primary says that `commit` is committed: carries out what that allows. False: the logs
+/// diverged.
+bool Replica::learn_commit(const Received& received, const Head& commit, EffectList& effects) {
+    Head& known = cluster_->commit_max;
+    const Identity* own = commit.op == known.op ? &known.identity : identity_at(commit.op);
+    bool other = own != nullptr && *own != commit.identity;
+#ifdef GALGO_PLANTED_BUGS
+    other = other && !planted(Mutation::kBelieveCommitNumber);
+#endif
+    if (other) {
+        diverged(received, commit.op, effects);
+        return false;
+    }
+    if (commit.op > known.op) {
+        known = commit;
+        if (commit.op > log_.op()) {
+            GALGO_MARK(CommitBeyondHead);
+        }
+    }
+    commit_contiguous(effects);
+    return true;
+}
+
+/// This log and that of the primary hold, or will hold, different entries at a committed op.
+void Replica::diverged(const Received& received, OpNumber op, EffectList& effects) {
+    GALGO_MARK(Diverged);
+    refuse(received, Refusal::kOtherIdentity, effects);
+    fence(FatalReason::kDiverged, op, effects);
 }
 
 void Replica::heard_primary(EffectList& effects) {
@@ -234,8 +280,8 @@ void Replica::send_prepare_ok(bool gap, EffectList& effects) {
     ReplicaSet to;
     to.add(primary_of(view_, options_.replica_count));
     send(to,
-         maker().make_prepare_ok(*cluster_->durable_view, *cluster_->durable, log_.op(), commit_.op,
-                                 gap),
+         maker().make_prepare_ok(*cluster_->superblock.proof(), cluster_->log.proof(), log_.op(),
+                                 commit_.op, gap),
          effects);
 }
 

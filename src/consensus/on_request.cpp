@@ -41,13 +41,15 @@ void Replica::step(const ClientRequest& request, EffectList& effects) {
     last_timestamp_ = std::max(request.wall, least);
     const Prepare prepare = log_.extend(group_, incarnation_, last_timestamp_, request.body);
     pipeline_->push(prepare, request.token);
-    effects.push(
-        Append{.prepare = prepare, .view = view_, .commit = commit_max_, .token = request.token});
+    effects.push(Append{
+        .prepare = prepare, .view = view_, .commit = commit_max_head(), .token = request.token});
     if (cluster_ != nullptr) {
         send_new_prepare(prepare, effects);
 #ifdef GALGO_PLANTED_BUGS
-        raise_commit_by_quorum();
-        commit_contiguous(effects);
+        if (planted(Mutation::kAckBeforeAppend) || planted(Mutation::kQuorumOneShort)) {
+            raise_commit_by_quorum();
+            commit_contiguous(effects);
+        }
 #endif
     }
     check_invariants();
@@ -57,8 +59,9 @@ void Replica::reject(const ClientRequest& request, EffectList& effects) const {
     effects.push(Reject{.token = request.token, .error = ErrorCode::kTransientNotAccepted});
 }
 
-/// To the backups that were sent everything before it. One that is being sent older ops again, or
-/// that has not acknowledged anything for a whole pipeline, gets it in its turn from the log.
+/// To the backups that were sent everything before it. One that is being sent older ops again, that
+/// waits for what is being read for it, or that has not acknowledged anything for a whole pipeline,
+/// gets it in its turn from the log.
 void Replica::send_new_prepare(const Prepare& prepare, EffectList& effects) {
     Cluster& cluster = *cluster_;
     ReplicaSet to;
@@ -67,7 +70,7 @@ void Replica::send_new_prepare(const Prepare& prepare, EffectList& effects) {
             continue;
         }
         PeerProgress& peer = cluster.peers[i];
-        if (peer.sent.next() != prepare.op ||
+        if (peer.sent.next() != prepare.op || peer.asked != peer.sent ||
             prepare.op.value() - peer.have.value() > kPipelineMax) {
             GALGO_MARK(PrepareHeldBackFromPeer);
             continue;
@@ -75,13 +78,14 @@ void Replica::send_new_prepare(const Prepare& prepare, EffectList& effects) {
         if (peer.sent == peer.have) {
             peer.due = cluster.now.plus(options_.resend_ticks);
         }
-        peer.sent = prepare.op;
+        peer.sent = peer.asked = prepare.op;
         to.add(ReplicaIndex(i));
     }
     if (to.empty()) {
         return;
     }
-    send(to, maker().make_prepare(*cluster.durable_view, prepare, commit_max_), effects);
+    send(to, maker().make_prepare(*cluster.superblock.proof(), prepare, cluster.commit_max),
+         effects);
     if (to.count() + 1 == options_.replica_count) {
         cluster.heartbeat_due = cluster.now.plus(options_.heartbeat_ticks);
     }

@@ -8,11 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
-#include "consensus/durability.hpp"
 #include "consensus/events.hpp"
 #include "consensus/head.hpp"
 #include "consensus/types.hpp"
@@ -39,8 +37,10 @@ class Pipeline {
         GALGO_CHECK(size_ < kPipelineMax);
         if (size_ == 0) {
             first_op_ = prepare.op;
+            first_parent_ = prepare.parent;
         } else {
             GALGO_CHECK(prepare.op == first_op_.plus(size_));
+            GALGO_CHECK(prepare.parent == back().identity);
         }
         entries_[(first_ + size_) % kSlots] = {.identity = prepare.identity, .token = token};
         ++size_;
@@ -55,40 +55,40 @@ class Pipeline {
     }
     void pop_front() noexcept {
         GALGO_CHECK(size_ > 0);
+        first_parent_ = entries_[first_].identity;
         first_ = (first_ + 1) % kSlots;
         first_op_ = first_op_.next();
         --size_;
     }
     /// The entry of `op`; ops in a pipeline are consecutive, so this is arithmetic.
-    [[nodiscard]] PipelineEntry* find(OpNumber op) noexcept {
-        return const_cast<PipelineEntry*>(std::as_const(*this).find(op));
-    }
     [[nodiscard]] const PipelineEntry* find(OpNumber op) const noexcept {
-        if (size_ == 0 || op < first_op_ || op.value() - first_op_.value() >= size_) {
-            return nullptr;
-        }
-        const auto index = static_cast<std::size_t>(op.value() - first_op_.value());
-        return &entries_[(first_ + index) % kSlots];
+        return holds(op) ? &entries_[slot_of(op)] : nullptr;
     }
 
     /// How the append of an entry ended; it was pending, and is the one that was asked for.
     void record(const AppendDone& done) noexcept {
-        PipelineEntry* entry = find(done.op);
-        GALGO_CHECK(entry != nullptr);
-        GALGO_CHECK(entry->identity == done.identity);
-        GALGO_CHECK(entry->state == AppendState::kPending);
-        entry->state =
+        GALGO_CHECK(holds(done.op));
+        PipelineEntry& entry = entries_[slot_of(done.op)];
+        GALGO_CHECK(entry.identity == done.identity);
+        GALGO_CHECK(entry.state == AppendState::kPending);
+        entry.state =
             done.status == AppendStatus::kDurable ? AppendState::kDurable : AppendState::kFailed;
     }
-    /// The proof one op further, when the entry behind `prefix` was recorded as durable.
-    [[nodiscard]] std::optional<DurableEntry> durable_after(
-        const DurableEntry& prefix) const noexcept {
-        const OpNumber op = prefix.head().op.next();
+    /// The request of `op`, which is in here, was answered before its turn.
+    void abandon(OpNumber op) noexcept {
+        GALGO_CHECK(holds(op));
+        entries_[slot_of(op)].abandoned = true;
+    }
+    /// The entry behind `prefix`, when it was recorded as durable. It is linked to `prefix`.
+    [[nodiscard]] std::optional<Head> durable_after(const Head& prefix) const noexcept {
+        const OpNumber op = prefix.op.next();
         const PipelineEntry* entry = find(op);
         if (entry == nullptr || entry->state != AppendState::kDurable) {
             return std::nullopt;
         }
-        return DurableEntry({.op = op, .identity = entry->identity});
+        const Identity parent = op == first_op_ ? first_parent_ : find(prefix.op)->identity;
+        GALGO_CHECK(parent == prefix.identity);
+        return Head{.op = op, .identity = entry->identity};
     }
 
 #ifdef GALGO_PLANTED_BUGS
@@ -96,10 +96,18 @@ class Pipeline {
 #endif
 
  private:
+    [[nodiscard]] bool holds(OpNumber op) const noexcept {
+        return op >= first_op_ && op.value() - first_op_.value() < size_;
+    }
+    [[nodiscard]] std::size_t slot_of(OpNumber op) const noexcept {
+        return (first_ + static_cast<std::size_t>(op.value() - first_op_.value())) % kSlots;
+    }
+
     static constexpr std::size_t kSlots = 128;
     static_assert(kPipelineMax < kSlots);
     std::array<PipelineEntry, kSlots> entries_;
     OpNumber first_op_;
+    Identity first_parent_;  ///< of the first entry
     std::size_t first_ = 0;
     std::size_t size_ = 0;
 };

@@ -85,10 +85,55 @@ std::string violation_after_a_wiped_primary(Mutations mutations) {
     return net.violations.empty() ? std::string() : net.violations.front();
 }
 
+// The core notices by itself: what is behind an entry in the pipeline, or behind the durable log,
+// must be linked to it.
 TEST(PlantedBugs, SkipParentCheck) {
     EXPECT_EQ(violation_after_a_wiped_primary(Mutations()), "");
-    EXPECT_EQ(violation_after_a_wiped_primary(Mutations(Mutation::kSkipParentCheck)),
-              "two entries committed under one op");
+    EXPECT_DEATH(
+        static_cast<void>(violation_after_a_wiped_primary(Mutations(Mutation::kSkipParentCheck))),
+        "check failed: .*parent");
+}
+
+/// A backup hears, by a heartbeat and beside a prepare, of another entry at its commit.
+bool stops_at_another_commit(Mutations mutations) {
+    TestNet net(3, /*seed=*/1);
+    net.mutations = mutations;
+    net.boot();
+    EXPECT_TRUE(net.request());
+    EXPECT_TRUE(net.settle());
+    Head other = net.replica(1).commit_head();
+    EXPECT_EQ(other.op, OpNumber{1});
+    other.identity = Identity{5};
+    const FrameHeader header{.cluster = kTestCluster,
+                             .group = kTestGroup,
+                             .incarnation = kTestIncarnation,
+                             .view = ViewNumber{0},
+                             .replica = ReplicaIndex{0}};
+    net.step(1, Received{.peer = ReplicaIndex{0},
+                         .frame = {.header = header,
+                                   .payload = CommitFrame{.commit = other, .counter = 99}}});
+    net.step(2, Received{.peer = ReplicaIndex{0},
+                         .frame = {.header = header,
+                                   .payload = PrepareFrame{.prepare = net.node(0).log[OpNumber{1}],
+                                                           .commit = other}}});
+    EXPECT_EQ(net.replica(1).fenced(), net.replica(2).fenced());
+    return net.replica(1).fenced();
+}
+
+TEST(PlantedBugs, BelieveCommitNumber) {
+    EXPECT_TRUE(stops_at_another_commit(Mutations()));
+    EXPECT_FALSE(stops_at_another_commit(Mutations(Mutation::kBelieveCommitNumber)));
+}
+
+TEST(PlantedBugs, EmptyIsFresh) {
+    for (const Mutations mutations : {Mutations(), Mutations(Mutation::kEmptyIsFresh)}) {
+        PipelinePool pool;
+        const ReplicaOptions options{.replica_count = 3};
+        Replica replica(pool, options, kTestGroup, kTestIncarnation, mutations);
+        EffectList effects;
+        replica.step(Boot{}, effects);
+        EXPECT_NE(replica.fenced(), mutations.has(Mutation::kEmptyIsFresh));
+    }
 }
 
 }  // namespace

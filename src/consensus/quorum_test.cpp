@@ -96,23 +96,23 @@ TEST(Head, TakesOnlyWhatFollows) {
     EXPECT_EQ(backup.link(stranger), LogHead::Link::kGap);
 }
 
-// A promise needs a proof, and a proof comes only from an event that says that a write ended well.
+// A promise needs a proof, and a proof comes only from the write that was asked for and ended well.
 template <class View, class Entry>
 concept CanAcknowledge = requires(const FrameMaker& maker, View view, Entry entry) {
     { maker.make_prepare_ok(view, entry, OpNumber{}, OpNumber{}, false) };
 };
 template <class View>
 concept CanPrepare = requires(const FrameMaker& maker, View view) {
-    { maker.make_prepare(view, Prepare{}, OpNumber{}) };
+    { maker.make_prepare(view, Prepare{}, Head{}) };
 };
 template <class View>
 concept CanHeartbeat = requires(const FrameMaker& maker, View view) {
     { maker.make_commit(view, Head{}, std::uint64_t{}) };
 };
-template <class Proof, class From>
-concept ProvenBy = requires(From from) {
-    { Proof::proven_by(from) };
-};
+/// Whoever holds a pipeline can look at the state of an entry, and not set it.
+template <class P>
+concept StateCanBeSet =
+    requires(P& pipeline) { pipeline.find(OpNumber{})->state = AppendState::kDurable; };
 
 static_assert(CanAcknowledge<DurableView, DurableEntry>);
 static_assert(!CanAcknowledge<ViewNumber, DurableEntry>);
@@ -134,31 +134,92 @@ static_assert(!std::is_constructible_v<OutgoingFrame, Frame>);
 static_assert(!std::is_aggregate_v<OutgoingFrame>);
 static_assert(std::same_as<decltype(std::declval<const OutgoingFrame&>().values()), const Frame&>);
 
-static_assert(ProvenBy<DurableView, SuperblockDone> && ProvenBy<DurableView, Boot>);
-static_assert(!ProvenBy<DurableView, SuperblockState> && !ProvenBy<DurableView, AppendDone>);
-static_assert(ProvenBy<DurableEntry, Boot> && !ProvenBy<DurableEntry, Head>);
+static_assert(!std::is_constructible_v<DurableView, SuperblockDone>);
+static_assert(!std::is_constructible_v<DurableView, Boot>);
+static_assert(!std::is_constructible_v<DurableEntry, Boot>);
+static_assert(!std::is_constructible_v<DurableLog, Head>);
+static_assert(!StateCanBeSet<Pipeline>);
 
-TEST(Durability, AFailedWriteProvesNothing) {
-    EXPECT_FALSE(DurableView::proven_by(SuperblockDone{.state = {}, .written = false}).has_value());
-    EXPECT_FALSE(DurableView::proven_by(Boot{}).has_value());
-    const auto view = DurableView::proven_by(SuperblockDone{
-        .state = {.view = ViewNumber{3}, .log_view = ViewNumber{2}}, .written = true});
-    ASSERT_TRUE(view.has_value());
-    EXPECT_EQ(view->view(), ViewNumber{3});
-    EXPECT_EQ(view->log_view(), ViewNumber{2});
+TEST(Durability, OnlyTheSuperblockThatWasAskedForProvesItsView) {
+    const SuperblockState third{.view = ViewNumber{3}, .log_view = ViewNumber{2}};
+    SuperblockWrites writes;
+    writes.recovered(Boot{});
+    EXPECT_FALSE(writes.proof().has_value());
+    EXPECT_DEATH(static_cast<void>(writes.ended({.state = third, .written = true})),
+                 "check failed");
+    writes.asked(third);
+    EXPECT_TRUE(writes.under_way());
+    EXPECT_DEATH(writes.asked(third), "check failed");
+    EXPECT_FALSE(writes.ended({.state = third, .written = false}));
+    EXPECT_FALSE(writes.proof().has_value());
+    writes.asked(third);
+    SuperblockState other = third;
+    other.commit_max = {.op = OpNumber{1}, .identity = Identity{1}};
+    EXPECT_DEATH(static_cast<void>(writes.ended({.state = other, .written = true})),
+                 "check failed");
+    EXPECT_TRUE(writes.ended({.state = third, .written = true}));
+    ASSERT_TRUE(writes.proof().has_value());
+    EXPECT_EQ(writes.proof()->view(), ViewNumber{3});
+    EXPECT_DEATH(writes.recovered(Boot{}), "check failed");
 
+    SuperblockWrites later;
+    later.recovered(Boot{.superblock = third});
+    EXPECT_EQ(later.proof()->view(), ViewNumber{3});
+}
+
+TEST(Durability, AFailedAppendProvesNothing) {
     Pipeline pipeline;
     LogHead head;
     const Prepare first = head.extend(GroupId{1}, Incarnation{0}, Timestamp{1}, BodyDigest{1});
     const Prepare second = head.extend(GroupId{1}, Incarnation{0}, Timestamp{1}, BodyDigest{2});
     pipeline.push(first, Token{});
     pipeline.push(second, Token{});
-    const DurableEntry start = DurableEntry::proven_by(Boot{});
-    EXPECT_FALSE(pipeline.durable_after(start).has_value());
+    DurableLog log(Boot{});
+    EXPECT_FALSE(log.extend(pipeline));
     pipeline.record({.op = first.op, .identity = first.identity, .status = AppendStatus::kFailed});
     pipeline.record(
         {.op = second.op, .identity = second.identity, .status = AppendStatus::kDurable});
-    EXPECT_FALSE(pipeline.durable_after(start).has_value());
+    EXPECT_FALSE(log.extend(pipeline));
+    EXPECT_EQ(log.op(), OpNumber{0});
+}
+
+TEST(Durability, AnEntryProvesALogOnlyWhereItIsLinkedToIt) {
+    LogHead head;
+    const Prepare first = head.extend(GroupId{1}, Incarnation{0}, Timestamp{1}, BodyDigest{1});
+    const Prepare second = head.extend(GroupId{1}, Incarnation{0}, Timestamp{2}, BodyDigest{2});
+    const auto durable = [](const Prepare& prepare) {
+        return AppendDone{
+            .op = prepare.op, .identity = prepare.identity, .status = AppendStatus::kDurable};
+    };
+    Pipeline pipeline;
+    pipeline.push(first, Token{});
+    pipeline.push(second, Token{});
+    pipeline.record(durable(first));
+    pipeline.record(durable(second));
+    // The op fits, the log is another one.
+    DurableLog other(Boot{.log = {.head = {.op = OpNumber{0}, .identity = Identity{9}}}});
+    EXPECT_DEATH(other.extend(pipeline), "check failed");
+    DurableLog second_only(Boot{.log = {.head = {.op = OpNumber{1}, .identity = Identity{9}}}});
+    EXPECT_DEATH(second_only.extend(pipeline), "check failed");
+    DurableLog log(Boot{});
+    EXPECT_TRUE(log.extend(pipeline));
+    EXPECT_EQ(log.proof().head(), second.head());
+    // What is behind it stays linked when the front is gone.
+    const Prepare third = head.extend(GroupId{1}, Incarnation{0}, Timestamp{3}, BodyDigest{3});
+    pipeline.pop_front();
+    pipeline.pop_front();
+    Prepare stranger = third;
+    stranger.parent = first.identity;
+    pipeline.push(stranger, Token{});
+    pipeline.record(durable(stranger));
+    EXPECT_DEATH(log.extend(pipeline), "check failed");
+    Pipeline linked;
+    linked.push(second, Token{});
+    EXPECT_DEATH(linked.push(stranger, Token{}), "check failed");
+    linked.push(third, Token{});
+    linked.record(durable(third));
+    EXPECT_TRUE(log.extend(linked));
+    EXPECT_EQ(log.op(), OpNumber{3});
 }
 
 }  // namespace

@@ -158,6 +158,13 @@ TEST_F(RefusalTest, PreparesMustFollowAndBeWhatTheySay) {
     EXPECT_EQ(net.marks.count(Mark::kPrepareOtherParent), 1u);
     EXPECT_EQ(reason(1, 0, sealed([](Prepare& p) { p.timestamp = Timestamp{1}; })),
               Refusal::kMalformed);
+    const Timestamp last = net.replica(1).last_timestamp();
+    EXPECT_EQ(reason(1, 0, sealed([&](Prepare& p) { p.timestamp = last; })), Refusal::kMalformed)
+        << "stamps rise";
+    Frame contradiction = prepare;
+    std::get<PrepareFrame>(contradiction.payload).commit = {.op = OpNumber{3},
+                                                            .identity = Identity{1}};
+    EXPECT_EQ(reason(1, 0, contradiction), Refusal::kMalformed);
     EXPECT_EQ(reason(1, 0, sealed([](Prepare& p) {
                          p.op = OpNumber{2};
                          p.body = BodyDigest{4};
@@ -204,6 +211,59 @@ TEST_F(RefusalTest, AnotherCommittedEntryFencesTheBackup) {
     EXPECT_EQ(reason(1, 0, prepare), Refusal::kNotNormal);
 }
 
+// A commit is (op, identity) in a prepare too, whether the prepare is known here or leaves a gap.
+TEST_F(RefusalTest, AnotherCommittedEntryInAPrepareFencesTheBackup) {
+    const Head other{.op = OpNumber{2}, .identity = Identity{1}};
+    const Frame known = std::find_if(net.sent.begin(), net.sent.end(), [](const auto& flying) {
+                            return flying.to == ReplicaIndex{1};
+                        })->frame;
+    const auto says = [&](Frame frame) {
+        std::get<PrepareFrame>(frame.payload).commit = other;
+        return frame;
+    };
+    Frame gap = with(says(prepare),
+                     [](Frame& f) { std::get<PrepareFrame>(f.payload).prepare.op = OpNumber{9}; });
+    net.step(1, Received{.peer = ReplicaIndex{0}, .frame = gap});
+    net.step(2, Received{.peer = ReplicaIndex{0}, .frame = says(known)});
+    for (const std::size_t backup : {std::size_t{1}, std::size_t{2}}) {
+        ASSERT_EQ(net.node(backup).fatals.size(), 1u) << backup;
+        EXPECT_EQ(net.node(backup).fatals[0].reason, FatalReason::kDiverged);
+        EXPECT_EQ(net.node(backup).fatals[0].op, OpNumber{2});
+        EXPECT_TRUE(net.replica(backup).fenced());
+        EXPECT_EQ(net.replica(backup).commit(), OpNumber{2});
+        EXPECT_TRUE(net.node(backup).appending.empty()) << "nothing is built on it";
+    }
+}
+
+// A commit beyond the end of the log is remembered with its identity: the entry that comes there
+// must be it.
+TEST_F(RefusalTest, ACommitBeyondTheHeadIsHeldAgainstTheEntryThatComes) {
+    const Prepare& third = std::get<PrepareFrame>(prepare.payload).prepare;
+    for (const bool same : {true, false}) {
+        const std::size_t backup = same ? 1 : 2;
+        Frame ahead = heartbeat;
+        std::get<CommitFrame>(ahead.payload).commit = {
+            .op = OpNumber{3}, .identity = same ? third.identity : Identity{1}};
+        net.step(backup, Received{.peer = ReplicaIndex{0}, .frame = ahead});
+        EXPECT_EQ(net.replica(backup).commit_max(), OpNumber{3});
+        EXPECT_EQ(net.replica(backup).commit(), OpNumber{2});
+        net.step(backup, Received{.peer = ReplicaIndex{0}, .frame = prepare});
+        EXPECT_EQ(net.replica(backup).fenced(), !same);
+        EXPECT_EQ(net.node(backup).appending.size(), same ? 1u : 0u);
+        EXPECT_EQ(net.replica(backup).head(), OpNumber{same ? 3u : 2u});
+    }
+    EXPECT_EQ(net.node(2).fatals.at(0).reason, FatalReason::kDiverged);
+    // And the same op under two identities, wherever it lies.
+    Frame twice = heartbeat;
+    auto& commit = std::get<CommitFrame>(twice.payload).commit;
+    commit = {.op = OpNumber{50}, .identity = Identity{50}};
+    net.step(1, Received{.peer = ReplicaIndex{0}, .frame = twice});
+    EXPECT_FALSE(net.replica(1).fenced());
+    commit.identity = Identity{51};
+    net.step(1, Received{.peer = ReplicaIndex{0}, .frame = twice});
+    EXPECT_TRUE(net.replica(1).fenced());
+}
+
 TEST_F(RefusalTest, NothingAPeerSaysStopsAReplica) {
     std::mt19937_64 random(20260918);
     const auto number = [&]() -> std::uint64_t {
@@ -231,12 +291,13 @@ TEST_F(RefusalTest, NothingAPeerSaysStopsAReplica) {
             ReplicaIndex{random() % 10 == 0 ? static_cast<std::uint8_t>(number()) : peer};
         switch (random() % 3) {
             case 0:
-                frame.payload = PrepareFrame{.prepare = {.op = OpNumber{number()},
-                                                         .timestamp = Timestamp{number()},
-                                                         .parent = identity(),
-                                                         .body = BodyDigest{number()},
-                                                         .identity = identity()},
-                                             .commit = OpNumber{number()}};
+                frame.payload =
+                    PrepareFrame{.prepare = {.op = OpNumber{number()},
+                                             .timestamp = Timestamp{number()},
+                                             .parent = identity(),
+                                             .body = BodyDigest{number()},
+                                             .identity = identity()},
+                                 .commit = {.op = OpNumber{number()}, .identity = identity()}};
                 break;
             case 1:
                 frame.payload =

@@ -11,7 +11,7 @@ namespace galgo::consensus {
 
 namespace {
 
-constexpr unsigned kSuperblockBackoffMax = 6;  // 64 ticks
+constexpr std::uint8_t kSuperblockBackoffMax = 6;  // 64 ticks
 
 }  // namespace
 
@@ -43,19 +43,13 @@ void Replica::step(const Event& event, EffectList& effects) {
 
 void Replica::step(const Boot& boot, EffectList& effects) {
     GALGO_CHECK(status_ == ReplicaStatus::kBooting && log_.op() == OpNumber{0});
+    if (const FatalReason reason = check_boot(boot); reason != FatalReason::kNone) {
+        fence(reason, boot.log.head.op, effects);
+        return;
+    }
     if (boot.superblock.has_value()) {
-        const SuperblockState& stored = *boot.superblock;
-        if (stored.cluster != options_.cluster || stored.replica != options_.replica ||
-            stored.replica_count != options_.replica_count) {
-            fence(FatalReason::kOtherIdentity, boot.log.head.op, effects);
-            return;
-        }
-        if (stored.log_view > stored.view) {
-            fence(FatalReason::kBadSuperblock, boot.log.head.op, effects);
-            return;
-        }
-        view_ = stored.view;
-        log_view_ = stored.log_view;
+        view_ = boot.superblock->view;
+        log_view_ = boot.superblock->log_view;
     }
     log_ = LogHead(boot.log.head);
     last_timestamp_ = boot.log.last_timestamp;
@@ -65,22 +59,50 @@ void Replica::step(const Boot& boot, EffectList& effects) {
     }
     // What a group of one has in its log is committed.
     commit_ = boot.log.head;
-    commit_max_ = commit_.op;
     status_ = ReplicaStatus::kNormal;
     check_invariants();
+}
+
+FatalReason Replica::check_boot(const Boot& boot) const noexcept {
+    const Head& head = boot.log.head;
+    if (boot.superblock.has_value()) {
+        const SuperblockState& stored = *boot.superblock;
+        if (stored.cluster != options_.cluster || stored.replica != options_.replica ||
+            stored.replica_count != options_.replica_count) {
+            return FatalReason::kOtherIdentity;
+        }
+        if (stored.log_view > stored.view) {
+            return FatalReason::kBadSuperblock;
+        }
+    } else if (cluster_ != nullptr && (!boot.fresh || head.op != OpNumber{0})) {
+        GALGO_MARK(BootWithoutSuperblock);
+#ifdef GALGO_PLANTED_BUGS
+        if (planted(Mutation::kEmptyIsFresh) && head.op == OpNumber{0}) {
+            return FatalReason::kNone;
+        }
+#endif
+        return FatalReason::kNoSuperblock;
+    }
+    const bool contradicts =
+        boot.log.commit.op == head.op && boot.log.commit.identity != head.identity;
+    return cluster_ != nullptr && contradicts ? FatalReason::kBadLog : FatalReason::kNone;
 }
 
 void Replica::boot_in_cluster(const Boot& boot, EffectList& effects) {
     Cluster& cluster = *cluster_;
     cluster.now = boot.now;
     cluster.newer_view = view_;
-    cluster.durable = DurableEntry::proven_by(boot);
-    cluster.durable_view = DurableView::proven_by(boot);
+    cluster.log = DurableLog(boot);
+    cluster.superblock.recovered(boot);
     // The log behind the known commit may have to give way to another one; nothing of it is
-    // carried out before that is decided.
-    commit_ = {.op = std::min(boot.log.commit, boot.log.head.op), .identity = {}};
-    commit_max_ = boot.log.commit;
-    if (boot.superblock.has_value() || boot.log.head.op != OpNumber{0}) {
+    // carried out before that is decided. The superblock may know of a later commit, but not that
+    // this log leads there.
+    commit_ = boot.log.commit.op < boot.log.head.op ? boot.log.commit : boot.log.head;
+    cluster.commit_max = boot.log.commit;
+    if (boot.superblock.has_value() && boot.superblock->commit_max.op > cluster.commit_max.op) {
+        cluster.commit_max = boot.superblock->commit_max;
+    }
+    if (boot.superblock.has_value()) {
         status_ = ReplicaStatus::kRecovering;
         effects.push(Note{.kind = NoteKind::kRecoveryNeeded, .op = log_.op(), .view = view_});
         return;
@@ -88,7 +110,7 @@ void Replica::boot_in_cluster(const Boot& boot, EffectList& effects) {
     persist_superblock(effects);
 #ifdef GALGO_PLANTED_BUGS
     if (planted(Mutation::kFrameBeforeSuperblock)) {
-        cluster.durable_view = DurableView::planted({.view = view_, .log_view = log_view_});
+        cluster.superblock.plant(view_);
         become_normal();
     }
 #endif
@@ -103,32 +125,29 @@ void Replica::become_normal() {
 }
 
 void Replica::persist_superblock(EffectList& effects) {
-    GALGO_CHECK(!cluster_->superblock_in_flight);
-    cluster_->superblock_in_flight = true;
-    effects.push(PersistSuperblock{{.cluster = options_.cluster,
-                                    .replica = options_.replica,
-                                    .replica_count = options_.replica_count,
-                                    .view = view_,
-                                    .log_view = log_view_,
-                                    .commit_max = commit_max_}});
+    const SuperblockState state{.cluster = options_.cluster,
+                                .replica = options_.replica,
+                                .replica_count = options_.replica_count,
+                                .view = view_,
+                                .log_view = log_view_,
+                                .commit_max = cluster_->commit_max};
+    cluster_->superblock.asked(state);
+    effects.push(PersistSuperblock{state});
 }
 
 void Replica::step(const SuperblockDone& done, EffectList& effects) {
-    GALGO_CHECK(cluster_ != nullptr && cluster_->superblock_in_flight);
+    GALGO_CHECK(cluster_ != nullptr);
     static_cast<void>(effects);
-    cluster_->superblock_in_flight = false;
-    const std::optional<DurableView> proof = DurableView::proven_by(done);
-    if (!proof.has_value()) {
-        const unsigned backoff =
-            std::min<unsigned>(cluster_->superblock_attempts, kSuperblockBackoffMax);
-        cluster_->superblock_due = cluster_->now.plus(std::uint64_t{1} << backoff);
-        ++cluster_->superblock_attempts;
+    if (!cluster_->superblock.ended(done)) {
+        // 1, 2, 4 .. 64 ticks later, and 64 from then on.
+        std::uint8_t& attempts = cluster_->superblock_attempts;
+        cluster_->superblock_due =
+            cluster_->now.plus(std::uint64_t{1} << std::min(attempts, kSuperblockBackoffMax));
+        attempts = static_cast<std::uint8_t>(std::min(attempts, kSuperblockBackoffMax) + 1);
         return;
     }
     cluster_->superblock_attempts = 0;
-    GALGO_CHECK(proof->view() <= view_);
-    cluster_->durable_view = proof;
-    if (status_ == ReplicaStatus::kBooting && proof->view() == view_) {
+    if (status_ == ReplicaStatus::kBooting && done.state.view == view_) {
         become_normal();
     }
     check_invariants();
@@ -140,12 +159,7 @@ void Replica::step(const AppendDone& done, EffectList& effects) {
     if (done.status == AppendStatus::kFailed) {
         append_failed(done, effects);
     } else if (cluster_ != nullptr) {
-        const OpNumber before = cluster_->durable->head().op;
-        while (const auto further = pipeline_->durable_after(*cluster_->durable)) {
-            cluster_->durable = further;
-        }
-        const bool rose = cluster_->durable->head().op > before;
-        if (!rose) {
+        if (!cluster_->log.extend(*pipeline_)) {
             GALGO_MARK(AppendsEndedOutOfOrder);
         } else if (is_primary()) {
             raise_commit_by_quorum();
@@ -169,12 +183,15 @@ void Replica::append_failed(const AppendDone& done, EffectList& effects) {
         if (cluster_ != nullptr) {
             for (PeerProgress& peer : cluster_->peers) {
                 peer.sent = std::min(peer.sent, log_.op());
+                peer.asked = std::min(peer.asked, log_.op());
                 peer.have = std::min(peer.have, log_.op());
             }
-            commit_max_ = std::min(commit_max_, log_.op());
-            cluster_->durable = DurableEntry::planted(
-                std::min(cluster_->durable->head(), log_.get(),
-                         [](const Head& left, const Head& right) { return left.op < right.op; }));
+            if (cluster_->commit_max.op > log_.op()) {
+                cluster_->commit_max = log_.get();
+            }
+            if (cluster_->log.op() > log_.op()) {
+                cluster_->log.plant(log_.get());
+            }
         }
         return;
     }
@@ -190,9 +207,9 @@ void Replica::append_failed(const AppendDone& done, EffectList& effects) {
     }
     GALGO_MARK(AppendFailedOnPrimary);
     for (OpNumber op = done.op; op <= log_.op(); op = op.next()) {
-        PipelineEntry& entry = *pipeline_->find(op);
+        const PipelineEntry& entry = *pipeline_->find(op);
         if (!entry.abandoned) {
-            entry.abandoned = true;
+            pipeline_->abandon(op);
             effects.push(Abandon{.head = {.op = op, .identity = entry.identity},
                                  .token = entry.token,
                                  .error = ErrorCode::kTransientNotCommitted});
@@ -218,8 +235,11 @@ ViewNumber Replica::newer_view() const noexcept {
 }
 
 OpNumber Replica::durable() const noexcept {
-    return cluster_ == nullptr || !cluster_->durable.has_value() ? commit_.op
-                                                                 : cluster_->durable->head().op;
+    return cluster_ == nullptr ? commit_.op : cluster_->log.op();
+}
+
+const Head& Replica::commit_max_head() const noexcept {
+    return cluster_ == nullptr ? commit_ : cluster_->commit_max;
 }
 
 /// Null when the op is not remembered.
@@ -244,7 +264,8 @@ FrameMaker Replica::maker() const noexcept {
 /// Speaks this replica for its view? Whatever is sent asks here first.
 bool Replica::may_send() const noexcept {
     return status_ == ReplicaStatus::kNormal && !fenced_ && cluster_ != nullptr &&
-           cluster_->durable_view.has_value() && cluster_->durable_view->view() == view_;
+           cluster_->superblock.proof().has_value() &&
+           cluster_->superblock.proof()->view() == view_;
 }
 
 void Replica::send(ReplicaSet to, const OutgoingFrame& frame, EffectList& effects) {
@@ -262,7 +283,7 @@ void Replica::mark(Mark mark) const noexcept {
 void Replica::check_invariants() const {
     GALGO_CHECK(log_view_ <= view_);
     GALGO_CHECK(commit_.op <= log_.op());
-    GALGO_CHECK(commit_.op <= commit_max_);
+    GALGO_CHECK(commit_.op <= commit_max());
     if (status_ == ReplicaStatus::kNormal) {
         GALGO_CHECK(log_.op().value() - commit_.op.value() == in_flight());
     }
@@ -274,15 +295,15 @@ void Replica::check_invariants() const {
     if (cluster_ == nullptr || status_ == ReplicaStatus::kBooting) {
         return;
     }
-    if (cluster_->durable_view.has_value()) {
-        GALGO_CHECK(cluster_->durable_view->view() <= view_);
+    if (cluster_->superblock.proof().has_value()) {
+        GALGO_CHECK(cluster_->superblock.proof()->view() <= view_);
     }
-    const OpNumber durable_op = cluster_->durable->head().op;
-    GALGO_CHECK(commit_.op <= durable_op);
-    GALGO_CHECK(durable_op <= log_.op());
+    GALGO_CHECK(commit_.op <= cluster_->log.op());
+    GALGO_CHECK(cluster_->log.op() <= log_.op());
     for (const PeerProgress& peer : cluster_->peers) {
         GALGO_CHECK(peer.have <= peer.sent);
-        GALGO_CHECK(peer.sent <= log_.op());
+        GALGO_CHECK(peer.sent <= peer.asked);
+        GALGO_CHECK(peer.asked <= log_.op());
     }
 }
 

@@ -60,7 +60,7 @@ struct Single {
 struct ReplicaOfOne : testing::Test {
     Single one{4,
                {.head = {.op = OpNumber{7}, .identity = Identity{77}},
-                .commit = OpNumber{7},
+                .commit = {.op = OpNumber{7}, .identity = Identity{77}},
                 .last_timestamp = Timestamp{1000}}};
 };
 

@@ -84,7 +84,7 @@ TEST(StepCost, ThreeReplicasAllocateNothing) {
         options[i].replica_count = 3;
         replicas[i] = std::make_unique<Replica>(pool, options[i], GroupId{1}, Incarnation{1});
         effects.clear();
-        replicas[i]->step(Boot{}, effects);
+        replicas[i]->step(Boot{.fresh = true}, effects);
         const SuperblockState state = std::get<PersistSuperblock>(effects.view()[0]).state;
         effects.clear();
         replicas[i]->step(SuperblockDone{.state = state, .written = true}, effects);

@@ -23,7 +23,7 @@ Partition::Partition(PartitionEnvironment& environment, std::string directory, P
       log_(std::move(log)),
       driver_(environment.pipelines, environment.group, consensus::GroupId(key.value()),
               incarnation,
-              {.head = {.op = head}, .commit = head, .last_timestamp = log_->last_timestamp()}),
+              {.head = {.op = head}, .commit = {}, .last_timestamp = log_->last_timestamp()}),
       checkpointing_(environment.storage.ready, 1),
       released_(environment.storage.ready),
       next_offset_(log_->end_offset()),

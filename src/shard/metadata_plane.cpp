@@ -49,10 +49,9 @@ MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::W
       wal_(wal),
       options_(std::move(options)),
       group_options_{.pipeline_max = options_.pipeline_max},
-      driver_(pipelines_, group_options_, consensus::kMetadataGroup, Incarnation{0},
-              {.head = {.op = options_.head},
-               .commit = options_.head,
-               .last_timestamp = options_.last_timestamp}),
+      driver_(
+          pipelines_, group_options_, consensus::kMetadataGroup, Incarnation{0},
+          {.head = {.op = options_.head}, .commit = {}, .last_timestamp = options_.last_timestamp}),
       work_(loop.ready()),
       scope_(loop.ready()) {}
 
