@@ -1,0 +1,193 @@
+// What a node does for clients: the way of a request up to the core, and of a committed entry into
+// state and client table.
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.hpp"
+#include "base/check.hpp"
+#include "crypto/hash.hpp"
+#include "metadata/snapshot.hpp"
+#include "sim/node.hpp"
+
+namespace galgo::sim {
+namespace {
+
+constexpr Odds kAskedAnyway = Odds::per_million(20'000);
+
+}  // namespace
+
+void Node::on_request(const ClientMessage& message) {
+    if (status_ != NodeStatus::kUp || context_.checkers.failed()) {
+        return;
+    }
+    if (!replica_->admits() && random_.chance(kAskedAnyway)) {
+        // What it could do was looked at a moment ago, and then it was another.
+        const metadata::Admitted admitted = register_root();
+        if (!in_flight_[message.client]) {
+            propose(message, admitted.operation, admitted.body, false);
+        }
+        return;
+    }
+    if (!replica_->admits() || !proposed_at_start_) {
+        answer(message, ReplyKind::kTransient);
+        return;
+    }
+    if (in_flight_[message.client]) {
+        context_.marks.hit(SimMark::kRequestInFlight);
+        answer(message, ReplyKind::kTransient);
+        return;
+    }
+    switch (message.kind) {
+        case RequestKind::kRegister: {
+            const metadata::Admitted admitted = register_root();
+            propose(message, admitted.operation, admitted.body, false);
+            return;
+        }
+        case RequestKind::kLogout:
+            propose(message, metadata::make_logout().operation, {}, false);
+            return;
+        case RequestKind::kCommand:
+            serve_command(message);
+            return;
+    }
+}
+
+void Node::serve_command(const ClientMessage& message) {
+    using Verdict = metadata::ClientTable::Verdict;
+    const auto known = clients_->classify(client_id(message.client), message.session,
+                                          message.request, message.checksum);
+    switch (known.verdict) {
+        case Verdict::kReplay: {
+            context_.marks.hit(SimMark::kReplyRepeated);
+            ClientMessage reply = message;
+            reply.reply_hash = crypto::xxh3_64(known.reply);
+            reply.result = static_cast<ErrorCode>(load<std::uint32_t>(known.reply, 0));
+            answer(reply, ReplyKind::kResult);
+            return;
+        }
+        case Verdict::kApplied:
+            context_.marks.hit(SimMark::kReplyGone);
+            answer(message, ReplyKind::kApplied);
+            return;
+        case Verdict::kNoSession:
+            context_.marks.hit(SimMark::kSessionUnknown);
+            answer(message, ReplyKind::kEvicted);
+            return;
+        case Verdict::kSessionTooLow:
+            context_.marks.hit(SimMark::kSessionTooLow);
+            answer(message, ReplyKind::kEvicted);
+            return;
+        case Verdict::kDrop:
+            context_.marks.hit(SimMark::kFaultyClientDropped);
+            return;
+        case Verdict::kExecute:
+            break;
+    }
+    const Workload::Command& command = context_.workload.command(message.command);
+    const Result<metadata::Admitted> admitted = metadata::admit(
+        *state_,
+        {.operation = command.operation, .body = command.body, .user = model::kRootUserId});
+    GALGO_CHECK(admitted.has_value());
+    propose(message, admitted->operation, admitted->body, false);
+}
+
+/// The login of the only user, who may not be there yet.
+metadata::Admitted Node::register_root() const {
+    const metadata::User* root = state_->users().find(model::kRootUserId);
+    return metadata::make_register({.user = model::kRootUserId,
+                                    .user_created = root == nullptr ? OpNumber{} : root->created_op,
+                                    .token = {}});
+}
+
+void Node::propose(const ClientMessage& message, metadata::LogOperation operation, ConstBytes body,
+                   bool own) {
+    if (free_slots_.empty()) {
+        if (own) {
+            proposed_at_start_ = false;
+        } else {
+            answer(message, ReplyKind::kTransient);
+        }
+        return;
+    }
+    const std::uint16_t index = free_slots_.back();
+    free_slots_.pop_back();
+    Slot& slot = slots_[index];
+    slot.used = true;
+    slot.own = own;
+    slot.message = message;
+    LogEntry& entry = slot.entry;
+    entry.operation = operation;
+    entry.client = own ? ClientId{} : client_id(message.client);
+    entry.session = message.session;
+    entry.request = message.request;
+    entry.request_checksum = message.checksum;
+    entry.user = model::kRootUserId;
+    entry.set_body(body);
+    if (!own) {
+        in_flight_[message.client] = true;
+    }
+    step(consensus::ClientRequest{.token = consensus::Token(std::uint64_t{index} + 1),
+                                  .wall = clock_.wall(context_.schedule.now()),
+                                  .body = digest_of(entry)});
+}
+
+void Node::propose_own(metadata::LogOperation operation, ConstBytes body) {
+    ClientMessage message;
+    message.node = number_;
+    propose(message, operation, body, true);
+}
+
+/// Root, in an empty log; and the end of all sessions of the life before, where the run has it so.
+void Node::propose_at_start() {
+    if (!replica_->admits()) {
+        return;
+    }
+    proposed_at_start_ = true;
+    if (state_->users().empty()) {
+        const metadata::Admitted root = metadata::make_create_root("root", "hash");
+        propose_own(root.operation, root.body);
+    } else if (context_.swarm.reset_sessions_at_boot && state_->sessions().size() != 0) {
+        const metadata::Admitted reset = metadata::make_reset_sessions();
+        propose_own(reset.operation, reset.body);
+    }
+}
+
+void Node::answer(ClientMessage message, ReplyKind kind) {
+    message.reply = kind;
+    message.node = number_;
+    message.applied = applied_;
+    context_.trace.add(static_cast<std::uint64_t>(kind) << 8U | message.client,
+                       message.request.value());
+    context_.checkers.on_reply(message);
+    context_.network.send_reply(message);
+}
+
+/// Hash of the reply: result code and payload.
+std::uint64_t Node::apply(const LogEntry& entry, ErrorCode& result) {
+    const metadata::PrepareView prepare = entry.view_for_apply();
+    const metadata::ApplyOutcome outcome = metadata::apply(*state_, *registry_, prepare);
+    applied_ = entry.prepare.op;
+    result = outcome.result;
+    std::array<std::byte, 1024> reply;
+    const std::size_t size = std::min(outcome.payload.size(), reply.size() - 4);
+    store<std::uint32_t>(reply, 0, static_cast<std::uint32_t>(outcome.result));
+    std::copy_n(outcome.payload.begin(), size, reply.begin() + 4);
+    const ConstBytes bytes = ConstBytes(reply).first(4 + size);
+    metadata::record_commit(*clients_, prepare, outcome, bytes);
+    return crypto::xxh3_64(bytes);
+}
+
+/// Of the state, and of what the client table shows of itself.
+std::uint64_t Node::digest() const {
+    const std::uint64_t table = clients_->client_count() << 32U | clients_->reply_bytes();
+    return metadata::digest(*state_) ^ (table * 0x9e3779b97f4a7c15U) ^ 1U;
+}
+
+/// The planted bug: a session ends on this node because this node thinks so.
+void Node::evict_by_local_state() {
+    if (state_->sessions().size() != 0) {
+        clients_->end_session(state_->sessions().by_client().begin()->first);
+    }
+}
+
+}  // namespace galgo::sim
