@@ -40,10 +40,17 @@ void Replica::raise_commit_by_quorum() {
 }
 
 /// Carries out what is committed and durable here. In a group of one an entry is decided by its own
-/// append, in either way.
+/// append, in either way. A fenced backup carries out nothing: its log may not be that of the
+/// group. A fenced primary only lacks what lies behind the hole.
 void Replica::commit_contiguous(EffectList& effects) {
     if (pipeline_ == nullptr) {
         return;
+    }
+    if (fenced_ && !is_primary()) {
+#ifdef GALGO_PLANTED_BUGS
+        if (!planted(Mutation::kGoOnWhenFenced))
+#endif
+            return;
     }
     while (!pipeline_->empty()) {
         const PipelineEntry& entry = pipeline_->front();
@@ -58,7 +65,11 @@ void Replica::commit_contiguous(EffectList& effects) {
             GALGO_MARK(CommitWaitsForOwnLog);
             break;
         }
-        if (entry.state == AppendState::kFailed) {
+        bool failed = entry.state == AppendState::kFailed;
+#ifdef GALGO_PLANTED_BUGS
+        failed = failed && !planted(Mutation::kCommitFailedAppend);
+#endif
+        if (failed) {
             effects.push(Abandon{.head = head, .token = entry.token, .error = ErrorCode::kIoError});
         } else {
             effects.push(Commit{.head = head, .token = entry.token});

@@ -58,8 +58,9 @@ struct Commit {
 };
 
 /// The request of this op gets no success. In a group of one with `error` kIoError: the entry is
-/// not in the log and its number is never given again. With more replicas kTransientNotCommitted:
-/// whether it takes effect is decided without this replica.
+/// may or may not be in the log (a failed write may have arrived); its number is not given again in
+/// this life, and a later one that finds it carries it out. With more replicas
+/// kTransientNotCommitted: whether it takes effect is decided without this replica.
 struct Abandon {
     Head head;
     Token token;

@@ -16,6 +16,9 @@ enum class Mutation : std::uint8_t {
     kSkipParentCheck,        ///< a backup takes op + 1 of another log
     kBelieveCommitNumber,    ///< a commit is taken by its number, whatever its identity
     kEmptyIsFresh,           ///< a replica without superblock and log counts as a new one
+    kAckByHighest,           ///< what ended last counts as durable with all before it
+    kCommitFailedAppend,     ///< a group of one carries out an op whose append failed
+    kGoOnWhenFenced,         ///< a backup that was stopped goes on carrying out
 };
 
 class Mutations {

@@ -65,6 +65,11 @@ TEST(PlantedBugs, QuorumOneShort) {
     expect_caught(Mutation::kQuorumOneShort, {"committed with fewer copies than a quorum"});
 }
 
+TEST(PlantedBugs, AckByHighest) {
+    expect_caught(Mutation::kAckByHighest,
+                  {"acknowledged and not in the log", "committed with fewer copies than a quorum"});
+}
+
 /// A primary that lost its disk begins a second log in the same view. Its backups hold two ops of
 /// the first one; the third op of the second would fit behind them by its number alone.
 std::string violation_after_a_wiped_primary(Mutations mutations) {
@@ -133,6 +138,49 @@ TEST(PlantedBugs, EmptyIsFresh) {
         EffectList effects;
         replica.step(Boot{}, effects);
         EXPECT_NE(replica.fenced(), mutations.has(Mutation::kEmptyIsFresh));
+    }
+}
+
+/// Backup 1 learns that op 3 is committed while it appends it, then hears of another commit.
+OpNumber carried_out_after_a_fence(Mutations mutations) {
+    TestNet net(3, /*seed=*/1);
+    net.mutations = mutations;
+    net.boot();
+    EXPECT_TRUE(net.request());
+    EXPECT_TRUE(net.settle());
+    net.keep_sent = true;
+    EXPECT_TRUE(net.request());
+    const Frame prepare = net.sent.back().frame;
+    net.flying().clear();
+    Frame heartbeat = prepare;
+    heartbeat.payload = CommitFrame{.commit = net.replica(0).log_head(), .counter = 100};
+    Frame other = heartbeat;
+    std::get<CommitFrame>(other.payload).commit.identity = Identity{1};
+    for (const Frame& frame : {prepare, heartbeat, other}) {
+        net.step(1, Received{.peer = ReplicaIndex{0}, .frame = frame});
+    }
+    EXPECT_TRUE(net.replica(1).fenced());
+    net.end_append(1);
+    return net.replica(1).commit();
+}
+
+TEST(PlantedBugs, GoOnWhenFenced) {
+    EXPECT_EQ(carried_out_after_a_fence(Mutations()), OpNumber{1});
+    EXPECT_EQ(carried_out_after_a_fence(Mutations(Mutation::kGoOnWhenFenced)), OpNumber{2});
+}
+
+TEST(PlantedBugs, CommitFailedAppend) {
+    for (const Mutations mutations : {Mutations(), Mutations(Mutation::kCommitFailedAppend)}) {
+        const bool planted = mutations.has(Mutation::kCommitFailedAppend);
+        TestNet net(1, /*seed=*/1);
+        net.mutations = mutations;
+        net.boot();
+        net.node(0).append_failures = 1;
+        EXPECT_TRUE(net.request());
+        net.end_append(0);
+        EXPECT_EQ(net.node(0).committed.size(), planted ? 1u : 0u);
+        EXPECT_EQ(net.abandoned.size(), planted ? 0u : 1u);
+        EXPECT_EQ(net.violations.empty(), !planted);
     }
 }
 

@@ -262,6 +262,12 @@ TEST_F(RefusalTest, ACommitBeyondTheHeadIsHeldAgainstTheEntryThatComes) {
     commit.identity = Identity{51};
     net.step(1, Received{.peer = ReplicaIndex{0}, .frame = twice});
     EXPECT_TRUE(net.replica(1).fenced());
+    // It was about to carry out op 3, which is known to be committed, as soon as its append ends.
+    const std::size_t flying = net.flying().size();
+    net.end_append(1);
+    EXPECT_EQ(net.replica(1).commit(), OpNumber{2}) << "whose log it holds is not known any more";
+    EXPECT_EQ(net.node(1).committed.size(), 2u);
+    EXPECT_EQ(net.flying().size(), flying) << "and says nothing";
 }
 
 TEST_F(RefusalTest, NothingAPeerSaysStopsAReplica) {

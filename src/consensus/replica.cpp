@@ -159,7 +159,14 @@ void Replica::step(const AppendDone& done, EffectList& effects) {
     if (done.status == AppendStatus::kFailed) {
         append_failed(done, effects);
     } else if (cluster_ != nullptr) {
-        if (!cluster_->log.extend(*pipeline_)) {
+        bool extended = cluster_->log.extend(*pipeline_);
+#ifdef GALGO_PLANTED_BUGS
+        if (planted(Mutation::kAckByHighest) && done.op > cluster_->log.op()) {
+            cluster_->log.plant({.op = done.op, .identity = done.identity});
+            extended = true;
+        }
+#endif
+        if (!extended) {
             GALGO_MARK(AppendsEndedOutOfOrder);
         } else if (is_primary()) {
             raise_commit_by_quorum();
@@ -232,6 +239,11 @@ bool Replica::primary_suspected() const noexcept {
 
 ViewNumber Replica::newer_view() const noexcept {
     return cluster_ == nullptr ? view_ : cluster_->newer_view;
+}
+
+OpNumber Replica::acknowledged_by(ReplicaIndex peer) const noexcept {
+    GALGO_CHECK(cluster_ != nullptr && peer.value() < options_.replica_count);
+    return cluster_->peers[peer.value()].have;
 }
 
 OpNumber Replica::durable() const noexcept {

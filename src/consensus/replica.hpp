@@ -14,12 +14,15 @@
 //
 // A failed append. The number of the op is never given again by this replica.
 //   Group of one: the op is abandoned (kIoError) in its turn; ops behind it stand for themselves.
+//   Its entry may or may not be in the log: a write that could not be taken back is found there by
+//   the next life, which carries it out.
 //   The chain of identities still runs through the failed prepare, so a log of a group of one may
 //   lack a link that its successor names.
 //   More replicas: the replica is fenced for good, because later appends would be acknowledged
 //   across a hole. A fenced primary admits nothing, is silent, so that its backups notice, and
 //   abandons the op and all behind it with kTransientNotCommitted (a majority may still have them);
-//   what is before the hole is committed when its acknowledgements come. A fenced backup is silent.
+//   what is before the hole is committed when its acknowledgements come. A fenced backup is silent
+//   and carries out nothing more.
 //
 // Invariants (checked after every step, in all builds):
 //   commit <= head;  head - commit = ops in the pipeline <= 127;  commit <= commit_max;
@@ -99,6 +102,8 @@ class Replica {
     [[nodiscard]] bool primary_suspected() const noexcept;
     /// The highest view seen on frames that were refused for it; view() when there was none.
     [[nodiscard]] ViewNumber newer_view() const noexcept;
+    /// Durable on `peer` with all before it, as far as this primary knows.
+    [[nodiscard]] OpNumber acknowledged_by(ReplicaIndex peer) const noexcept;
     /// Durable in the own log without a hole up to here (a group of one: commit()).
     [[nodiscard]] OpNumber durable() const noexcept;
     void check_invariants() const;
