@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -28,6 +29,14 @@
 #include "sim/workload.hpp"
 
 namespace galgo::sim {
+
+/// What carrying out an entry came to.
+struct Outcome {
+    ErrorCode result = ErrorCode::kOk;
+    std::uint32_t reply_bytes = 0;
+    std::uint64_t reply_hash = 0;
+    std::uint64_t repeated_hash = 0;  ///< of what a repetition is answered with
+};
 
 class Checkers {
  public:
@@ -48,9 +57,17 @@ class Checkers {
     void on_send(std::uint8_t node, const consensus::Frame& frame);
     void on_fatal(std::uint8_t node, const consensus::Fatal& fatal);
     /// The node is about to be told something that must stop it.
-    void expect_fatal(std::uint8_t node) noexcept { nodes_[node].fatal_expected = true; }
+    void expect_fatal(std::uint8_t node, bool expected = true) noexcept {
+        nodes_[node].fatal_expected = expected;
+    }
+    /// It booted on the empty disk, and `stopped` or not.
+    void on_empty_boot(std::uint8_t node, bool stopped);
+    /// The primary believes that `peer` has `op` and all before it.
+    void on_belief(std::uint8_t node, std::uint8_t peer, OpNumber op);
+    /// Fenced without having said Fatal, and its log takes more entries.
+    void on_fenced(std::uint8_t node, bool log_poisoned);
     void on_commit(std::uint8_t node, const consensus::Head& head, const LogEntry& entry,
-                   ErrorCode result, std::uint64_t reply_hash);
+                   const Outcome& outcome);
     [[nodiscard]] static bool wants_digest(OpNumber op) noexcept {
         return op.value() % kDigestEvery == 0;
     }
@@ -93,7 +110,15 @@ class Checkers {
         SessionId session;
         RequestNumber request;
         OpNumber op;
+        std::uint64_t checksum = 0;
         std::uint64_t reply_hash = 0;
+        std::uint64_t repeated_hash = 0;
+        OpNumber reply_gone;  ///< where it was pushed out of the client table; 0: not yet
+    };
+    struct CachedReply {
+        std::uint8_t client = 0;
+        std::uint32_t bytes = 0;
+        std::uint32_t executed = 0;  ///< index in executed_ of the client
     };
     struct SessionSpan {
         SessionId epoch;
@@ -101,9 +126,10 @@ class Checkers {
     };
     struct OfNode {
         std::vector<consensus::Identity> appended;  ///< by op; the last of that op
+        std::vector<std::uint8_t> ended_well;       ///< by op: that append is stable
         std::size_t appended_end = 0;
         OpNumber appended_last;  ///< in this life
-        OpNumber durable;        ///< without a hole
+        OpNumber durable;        ///< it and all before it ended well
         OpNumber durable_once;   ///< before its disk was lost: an acknowledgement may be on its way
         OpNumber promised;       ///< ever
         OpNumber commit;         ///< in this life
@@ -114,12 +140,16 @@ class Checkers {
         bool superblock = false;
         bool gone = false;
         bool fatal_expected = false;
+        bool stopped = false;  ///< said Fatal in this life
     };
 
     void commit_first(std::uint8_t node, const consensus::Head& head, const LogEntry& entry,
-                      ErrorCode result, std::uint64_t reply_hash);
-    void check_once(const LogEntry& entry, OpNumber op, std::uint64_t reply_hash);
+                      const Outcome& outcome);
+    [[nodiscard]] bool speaks_after_fatal(std::uint8_t node, std::string_view what);
+    void raise_durable(OfNode& one) noexcept;
+    void check_once(const LogEntry& entry, OpNumber op, const Outcome& outcome);
     void note_sessions(OpNumber op);
+    void note_reply(const LogEntry& entry, OpNumber op, std::uint32_t bytes);
     [[nodiscard]] const Executed* find_executed(const ClientMessage& message) const;
     [[nodiscard]] std::uint8_t number_of(ClientId client) const noexcept;
 
@@ -131,6 +161,9 @@ class Checkers {
     std::vector<Committed> log_;  ///< by op
     std::size_t log_end_ = 0;
     std::array<std::vector<Executed>, kClientsMax> executed_;
+    std::vector<CachedReply> cached_;  ///< what every client table holds now, oldest first
+    std::uint64_t cached_bytes_ = 0;
+    std::uint64_t cached_bytes_max_ = 0;
     std::array<std::vector<SessionSpan>, kClientsMax> sessions_;
     OpNumber committed_;
     consensus::Identity committed_identity_;

@@ -13,7 +13,6 @@ void Clients::reset(const Swarm& swarm, FaultCounts& faults) {
     random_ = Random::child(swarm.seed, 3);
     count_ = swarm.clients;
     nodes_ = swarm.nodes;
-    sent_ = 0;
     stopped_ = false;
     clients_ = {};
     for (std::uint8_t i = 0; i < count_; ++i) {
@@ -25,9 +24,20 @@ void Clients::set_healthy() noexcept {
     odds_.request_lost = odds_.request_doubled = odds_.reply_lost = odds_.old_request =
         odds_.logout = Odds::never();
     odds_.timeout = std::min<Time>(odds_.timeout, 500'000);
+    // One that goes on asking a node that is down learns nothing about the others.
+    odds_.any_node = Odds::percent(100);
     // Neither so slow that the healing is about waiting, nor so fast that the log ends before it.
     odds_.think_min = 5'000;
     odds_.think_max = 100'000;
+}
+
+void Clients::go_on() {
+    stopped_ = false;
+    for (std::uint8_t i = 0; i < count_; ++i) {
+        if (!clients_[i].waiting) {
+            set_timer(clients_[i], i, think());
+        }
+    }
 }
 
 Time Clients::think() {
@@ -102,7 +112,6 @@ void Clients::repeat_old(One& one) {
 }
 
 void Clients::send(One& one, std::uint8_t node) {
-    ++sent_;
     one.pending.node = node;
     network_.send_request(one.pending, 0);
 }

@@ -25,6 +25,8 @@ class Clients {
     void set_healthy() noexcept;
     /// Nothing new is asked for.
     void stop() noexcept { stopped_ = true; }
+    /// Those that stopped ask again.
+    void go_on();
 
     void on_timer(std::uint8_t client, std::uint32_t generation);
     void on_reply(const ClientMessage& reply);
@@ -32,7 +34,6 @@ class Clients {
     /// Since the last reset_progress() every client had `times` requests answered.
     [[nodiscard]] bool all_progressed(std::uint64_t times) const noexcept;
     void reset_progress() noexcept;
-    [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
 
  private:
     static constexpr std::size_t kOld = 8;
@@ -66,7 +67,6 @@ class Clients {
     std::array<One, kClientsMax> clients_;
     std::uint8_t count_ = 0;
     std::uint8_t nodes_ = 1;
-    std::uint64_t sent_ = 0;
     bool stopped_ = false;
 };
 

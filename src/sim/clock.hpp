@@ -1,5 +1,6 @@
 // The clock of one simulated node: what it reads at a moment of virtual time. Its monotonic time
-// drifts, its wall time jumps as well, in both directions.
+// drifts by up to some per cent, and its ticks come with it; its wall time jumps as well, in both
+// directions.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,11 @@ class NodeClock {
     [[nodiscard]] Timestamp wall(Time now) const noexcept {
         return Timestamp(kWallStart + static_cast<std::uint64_t>(monotonic(now) + offset_us_));
     }
+    /// When the clock shows its tick `number`.
+    [[nodiscard]] Time time_of_tick(std::uint64_t number) const noexcept {
+        const auto rate = static_cast<std::uint64_t>(1'000'000 + drift_ppm_);
+        return (number * kTick * 1'000'000 + rate - 1) / rate;
+    }
     void jump(std::int64_t by_us) noexcept { offset_us_ += by_us; }
     /// The wall time is not below `least` from now on.
     void correct(Time now, Timestamp least) noexcept {
@@ -31,7 +37,6 @@ class NodeClock {
             offset_us_ += static_cast<std::int64_t>(least.value() - wall(now).value());
         }
     }
-    [[nodiscard]] bool drifts() const noexcept { return drift_ppm_ != 0; }
 
  private:
     [[nodiscard]] std::int64_t monotonic(Time now) const noexcept {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <format>
 #include <iterator>
+#include <utility>
 
 #include "base/check.hpp"
 #include "consensus/quorum.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kHealTicksMax = 6'000;  // a minute
 constexpr std::uint64_t kPowerTicksMax = 2'000;
+constexpr std::uint64_t kLoadTicks = 48;       // before the power goes
+constexpr std::uint64_t kLoadAfterwards = 24;  // so many of them at least with a misled backup
 constexpr std::uint64_t kAnswersAfterHealing = 2;
 constexpr std::uint64_t kLookAfterEvery = 8;
 constexpr std::uint32_t kCrashInBoot = 1;  ///< argument of kCrash: no other one follows it
@@ -21,7 +24,7 @@ std::string_view event_name(EventKind kind) noexcept {
     constexpr std::string_view kNames[] = {
         "disk",       "storage", "frame",     "request", "reply",     "client timer",
         "crash",      "restart", "pause",     "resume",  "disk full", "disk has room",
-        "clock jump", "rot",     "partition", "heal"};
+        "clock jump", "rot",     "partition", "heal",    "tick"};
     return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -83,6 +86,8 @@ void Cluster::start(std::uint64_t seed, const RunOptions& options) {
         deferred_[i].clear();
         nodes_[i]->reset();
         start_node(i);
+        departure_[i] = 0;
+        schedule_tick(i);
         schedule_next(EventKind::kCrash, i, swarm.crash_mean);
         schedule_next(EventKind::kPause, i, swarm.pause_mean);
         schedule_next(EventKind::kClockJump, i, swarm.jump_mean);
@@ -157,6 +162,7 @@ void Cluster::phase_healing() {
             restart_soon(i);
         }
     }
+    bool idle = false;
     for (std::uint64_t i = 0; i < kHealTicksMax && !ended(); ++i) {
         tick();
         if (i % kLookAfterEvery != 0) {
@@ -168,15 +174,18 @@ void Cluster::phase_healing() {
             verdict_ = Verdict::kUnavailable;
             return;
         }
-        if (healed()) {
+        if (!idle && clients_.all_progressed(kAnswersAfterHealing)) {
+            idle = true;
+            clients_.stop();
+        }
+        if (idle && all_reach_the_end(/*but_starved=*/false)) {
             return;
         }
     }
     if (ended()) {
         return;
     }
-    // A primary whose log has rotted may be unable to send a backup what it missed.
-    if (count_ > 1 && nodes_[primary().value()]->disk().damaged()) {
+    if (excused_by_starving(idle)) {
         context_.marks.hit(SimMark::kBackupLeftBehind);
         verdict_ = Verdict::kUnavailable;
     } else {
@@ -185,23 +194,42 @@ void Cluster::phase_healing() {
     }
 }
 
-/// Every client was answered, and all replicas that serve are at the same op.
-bool Cluster::healed() const {
-    if (!clients_.all_progressed(kAnswersAfterHealing)) {
-        return false;
-    }
+/// With nothing more to do, every replica that serves has carried out all there is: the last commit
+/// must reach it without another request.
+bool Cluster::all_reach_the_end(bool but_starved) const {
+    const OpNumber end = context_.checkers.committed();
     for (std::uint8_t i = 0; i < count_; ++i) {
         const Node& node = *nodes_[i];
         if (node.status() == NodeStatus::kDown || node.status() == NodeStatus::kBooting) {
             return false;
         }
-        // The clients go on meanwhile: within a few ops.
-        if (node.serves() && node.replica()->commit().plus(kAnswersAfterHealing * kClientsMax) <
-                                 context_.checkers.committed()) {
+        if (node.serves() && (node.replica()->commit() < end || node.replica()->in_flight() != 0) &&
+            !(but_starved && (starved(i) || node.replica()->is_primary()))) {
             return false;
         }
     }
     return true;
+}
+
+/// The primary said that it cannot give this backup its next op, because that has rotted in its
+/// log, and nothing else gave it.
+bool Cluster::starved(std::uint8_t number) const {
+    const Node& first = *nodes_[primary().value()];
+    return count_ > 1 && number != primary().value() && first.disk().damaged() &&
+           first.starved(number) == nodes_[number]->replica()->head().next();
+}
+
+/// Is rot in the primary's log all that keeps the group from going on, or from being at one op?
+bool Cluster::excused_by_starving(bool answered) const {
+    std::uint8_t fed = 0;
+    std::uint8_t hungry = 0;
+    for (std::uint8_t i = 0; i < count_; ++i) {
+        if (nodes_[i]->serves()) {
+            ++(starved(i) ? hungry : fed);
+        }
+    }
+    return hungry != 0 && all_reach_the_end(/*but_starved=*/true) &&
+           (answered || fed < consensus::quorums_of(count_).replication);
 }
 
 /// Counts what might still serve. The core has no view change yet: without the primary of the view
@@ -259,6 +287,9 @@ void Cluster::phase_power() {
     if (ended() || verdict_ == Verdict::kLiveness) {
         return;
     }
+    // Under load: what is under way is lost with the power.
+    clients_.go_on();
+    mislead_a_backup();
     clients_.stop();
     // Time for damaged disks to name their last batch, then the power goes.
     for (std::uint64_t i = 0; i < kPowerTicksMax && !ended(); ++i) {
@@ -272,7 +303,6 @@ void Cluster::phase_power() {
             break;
         }
     }
-    mislead_a_backup();
     // Requests may still be on their way, and be carried out as soon as a node is there again.
     const OpNumber acknowledged = context_.checkers.acknowledged_op();
     for (std::uint8_t i = 0; i < count_ && !ended(); ++i) {
@@ -301,15 +331,21 @@ void Cluster::phase_power() {
     }
 }
 
-/// The last thing that happens before the power goes: nothing may be built on it. By a heartbeat,
-/// or by a prepare that the backup knows.
+/// A backup that is about to carry something out hears of another commit than it has: by a
+/// heartbeat, or by a prepare that it knows. It must stop, and do nothing more.
 void Cluster::mislead_a_backup() {
-    for (std::uint8_t i = 0; i < count_ && !ended(); ++i) {
-        Node& node = *nodes_[i];
-        if (node.serves() && !node.replica()->is_primary() &&
-            node.replica()->commit() != OpNumber{0}) {
-            node.hear_of_another_commit(fault_random_.coin());
-            return;
+    bool told = false;
+    for (std::uint64_t i = 0; i < kLoadTicks && !ended(); ++i) {
+        tick();
+        const bool any = i + kLoadAfterwards >= kLoadTicks;
+        for (std::uint8_t number = 0; number < count_ && !told; ++number) {
+            Node& node = *nodes_[number];
+            if (node.serves() && !node.replica()->is_primary() &&
+                node.replica()->commit() != OpNumber{0} &&
+                (any || node.replica()->commit_max() > node.replica()->commit())) {
+                told = true;
+                node.hear_of_another_commit(fault_random_.coin());
+            }
         }
     }
 }
@@ -325,27 +361,39 @@ void Cluster::tick() {
         }
     }
     context_.schedule.set_now(end);
-    for (std::uint8_t i = 0; i < count_; ++i) {
-        Node& node = *nodes_[i];
-        if (node.status() != NodeStatus::kUp || node.paused()) {
-            continue;
-        }
-        ++ticks_;
-        if (node.clock().drifts()) {
-            context_.faults.hit(Fault::kClockDrift);
-        }
-        node.tick();
-        if (ended()) {
-            return;
-        }
+}
+
+void Cluster::schedule_tick(std::uint8_t number) {
+    const NodeClock& clock = nodes_[number]->clock();
+    const std::uint64_t last = clock.ticks(context_.schedule.now()).value();
+    context_.schedule.add(
+        {.at = std::max(context_.schedule.now() + 1, clock.time_of_tick(last + 1)),
+         .node = number,
+         .kind = EventKind::kTick});
+}
+
+/// By the clock of the node, which is not that of the others.
+void Cluster::tick_node(std::uint8_t number) {
+    schedule_tick(number);
+    Node& node = *nodes_[number];
+    if (node.status() != NodeStatus::kUp || node.paused()) {
+        return;
     }
+    const Time now = context_.schedule.now();
+    const std::int64_t departure = static_cast<std::int64_t>(node.clock().ticks(now).value()) -
+                                   static_cast<std::int64_t>(now / kTick);
+    if (std::exchange(departure_[number], departure) != departure) {
+        context_.faults.hit(Fault::kClockDrift);
+    }
+    ++ticks_;
+    node.tick();
 }
 
 void Cluster::handle(const Event& event) {
     ++events_;
     context_.trace.add(event.at << 8U | static_cast<std::uint64_t>(event.kind),
                        std::uint64_t{event.node} << 32U | event.argument);
-    if (context_.log) {
+    if (context_.log && event.kind != EventKind::kTick) {
         log_event(event);
     }
     const Swarm& swarm = context_.swarm;
@@ -437,6 +485,9 @@ void Cluster::handle(const Event& event) {
         case EventKind::kHeal:
             context_.network.heal_cut();
             schedule_next(EventKind::kPartition, 0, swarm.partition_mean);
+            return;
+        case EventKind::kTick:
+            tick_node(event.node);
             return;
         case EventKind::kDisk:
         case EventKind::kStorage:

@@ -58,8 +58,10 @@ class Cluster {
     void phase_safety();
     void phase_healing();
     void phase_power();
-    /// One tick of virtual time: the events that are due, and a tick for each replica.
+    /// One tick of virtual time: the events that are due in it.
     void tick();
+    void schedule_tick(std::uint8_t node);
+    void tick_node(std::uint8_t node);
     void handle(const Event& event);
     void handle_for_node(const Event& event);
     void log_event(const Event& event) const;
@@ -74,7 +76,9 @@ class Cluster {
     /// Of the highest view that a running node is in.
     [[nodiscard]] consensus::ReplicaIndex primary() const;
     [[nodiscard]] bool quorum_possible() const;
-    [[nodiscard]] bool healed() const;
+    [[nodiscard]] bool all_reach_the_end(bool but_starved) const;
+    [[nodiscard]] bool starved(std::uint8_t node) const;
+    [[nodiscard]] bool excused_by_starving(bool answered) const;
     [[nodiscard]] std::string describe_nodes() const;
     [[nodiscard]] bool ended() const noexcept { return context_.checkers.failed(); }
 
@@ -82,6 +86,7 @@ class Cluster {
     std::vector<std::unique_ptr<Node>> nodes_;
     Clients clients_;
     std::array<std::vector<Event>, kNodesMax> deferred_;  ///< of paused nodes
+    std::array<std::int64_t, kNodesMax> departure_{};     ///< of a node's tick number from time
     Random fault_random_;
     std::uint8_t count_ = 1;
     std::uint64_t ticks_ = 0;

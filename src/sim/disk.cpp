@@ -26,6 +26,7 @@ void SectorDisk::reset(Random random, const DiskOdds& odds, std::uint32_t journa
     op_ = DiskOp::kNone;
     full_ = false;
     damaged_ = false;
+    weak_.reset();
     failed_before_ = false;
     random_ = random;
     odds_ = odds;
@@ -123,10 +124,8 @@ void SectorDisk::put(std::uint32_t sector, const std::byte* from) {
 void SectorDisk::finish_write() {
     std::uint8_t fate = 0;
     if (exposed_ && random_.chance(odds_.write_lost)) {
-        faults_->hit(Fault::kWriteLost);
         fate = kLost;
     } else if (exposed_ && random_.chance(odds_.write_misdirected)) {
-        faults_->hit(Fault::kWriteMisdirected);
         fate = kMisdirected;
     }
     damaged_ = damaged_ || fate != 0;
@@ -159,13 +158,13 @@ bool SectorDisk::finish_sync() {
             flags = 0;
         }
     }
-    // make_stable of a misdirected sector may have listed its victim behind the others.
     listed_.resize(kept);
     return !failed;
 }
 
 void SectorDisk::make_stable(std::uint32_t sector) {
     if ((flags_[sector] & kLost) != 0) {
+        faults_->hit(Fault::kWriteLost);
         return;
     }
     if ((flags_[sector] & kMisdirected) == 0) {
@@ -173,11 +172,16 @@ void SectorDisk::make_stable(std::uint32_t sector) {
         return;
     }
     const std::uint32_t span = high_water_ - journal_first_ + 4;
-    const std::uint32_t victim =
+    std::uint32_t victim =
         std::min(kSectors - 1, journal_first_ + static_cast<std::uint32_t>(random_.below(span)));
-    if (victim == sector || (flags_[victim] & kListed) != 0) {
-        return;  // as if lost
+    if (weak_.has_value() && random_.below(8) == 0) {
+        victim = *weak_;
     }
+    if (victim == sector || (flags_[victim] & kListed) != 0) {
+        faults_->hit(Fault::kWriteLost);  // it comes to that
+        return;
+    }
+    faults_->hit(Fault::kWriteMisdirected);
     high_water_ = std::max(high_water_, victim + 1);
     std::memcpy(stable(victim), cache(sector), kSectorBytes);
     // Seen when it comes from the disk again. At once, so that a victim needs no flag of its own.

@@ -9,7 +9,8 @@
 //   crash of the process   the cache stays; a write under way left any subset of its sectors
 //   crash of the power     of the sectors that no sync covered each is kept, lost or torn
 //   lost write             reported as done, and no sync ever makes it stable
-//   misdirected write      the same, and a sync puts it on another sector of the journal
+//   misdirected write      the same, and a sync puts it on another sector of the journal, or on the
+//                          one before it that is set to be weak
 //   sync error             some sectors are stable, the others are clean and not stable: no later
 //                          sync writes them, and the cache may forget them
 //   bit rot                one bit, in both versions
@@ -19,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -72,6 +74,9 @@ class SectorDisk {
     /// What a read gives.
     [[nodiscard]] ConstBytes content(std::uint32_t first, std::uint32_t count) const noexcept;
 
+    /// One sector before the journal that a misdirected write may hit as well.
+    void set_weak(std::uint32_t sector) noexcept { weak_ = sector; }
+
     void crash(bool power);
     void rot(std::uint32_t sector);
     void set_full(bool full) noexcept { full_ = full; }
@@ -111,6 +116,7 @@ class SectorDisk {
     std::uint32_t write_count_ = 0;
     std::uint32_t high_water_ = 0;
     std::uint32_t journal_first_ = 0;
+    std::optional<std::uint32_t> weak_;
     DiskOp op_ = DiskOp::kNone;
     bool exposed_ = false;
     bool full_ = false;

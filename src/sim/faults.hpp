@@ -20,7 +20,7 @@ namespace galgo::sim {
     X(Pause)                                                         \
     X(ClockJumpForward)                                              \
     X(ClockJumpBack)                                                 \
-    X(ClockDrift) /* ticks of a clock that is not exact */           \
+    X(ClockDrift) /* a node has counted a tick more or less */       \
     X(TornWrite)  /* a part of the sectors of a write */             \
     X(TornSector)                                                    \
     X(SectorLostAtPowerLoss)                                         \

@@ -4,6 +4,7 @@
 // 103 not enough of what was asked for with --each. Runs are in processes of their own (--jobs); a
 // seed is the same run in any of them.
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ constexpr int kLiveness = 101;
 constexpr int kCorrectness = 102;
 constexpr int kLacking = 103;
 constexpr std::uint8_t kJobsMax = 64;
+constexpr long kRunSecondsMax = 60;             ///< of CPU; a run takes less than one
 constexpr std::uint64_t kCleanTicks = 300'000;  ///< without a bug, before those with one
 
 struct Options {
@@ -92,8 +94,18 @@ void on_crash() noexcept {
     ::_exit(kCrash);
 }
 
-void on_signal(int) {
+void on_signal(int signal) {
+    if (signal == SIGPROF) {
+        constexpr std::string_view kText = "a run without an end: ";
+        static_cast<void>(!::write(STDERR_FILENO, kText.data(), kText.size()));
+    }
     on_crash();
+}
+
+/// Counts down by the CPU time of this process; from the beginning with each run.
+void set_watchdog() {
+    const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = kRunSecondsMax, .tv_usec = 0}};
+    ::setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
 void prepare_replay(std::uint64_t seed, const Options& options) {
@@ -126,6 +138,7 @@ RunResult run_seed(Cluster& cluster, std::uint64_t seed, const Options& options)
                          .log = options.log,
                          .nodes = options.nodes};
     prepare_replay(seed, options);
+    set_watchdog();
     RunResult result = cluster.run(seed, run);
     if (options.twice && code_of(result.verdict) == 0 &&
         cluster.run(seed, run).trace != result.trace) {
@@ -242,12 +255,15 @@ int catch_bug(const PlantedBug& bug, const Options& options, Shared& result) {
     one.seeds = ~std::uint64_t{0};
     one.ticks = bug.ticks_max;
     const int code = wait_for(start_job(one, 0, result, true));
-    const bool caught = code >= kCrash && result.ticks <= bug.ticks_max;
-    const std::string_view how = !caught          ? "NOT CAUGHT"
-                                 : code == kCrash ? "an assertion of the core"
-                                                  : std::string_view(result.failure.data());
+    const std::string_view how =
+        code == kCrash ? kByAssertion : std::string_view(result.failure.data());
+    const bool seen = code >= kCrash && result.ticks <= bug.ticks_max;
+    const bool caught = seen && how.starts_with(bug.caught_by);
+    const std::string text = caught ? std::string(how)
+                             : seen ? std::format("NOT BY {}: {}", bug.caught_by, how)
+                                    : "NOT CAUGHT";
     std::fputs(std::format("| {:<26} | {:>8} | {:>8} | {:>4} | {} |\n", bug.name, result.ticks,
-                           bug.ticks_max, code, how)
+                           bug.ticks_max, code, text)
                    .c_str(),
                stdout);
     return caught ? code : 0;
@@ -307,6 +323,14 @@ std::optional<Options> parse(int count, char** arguments) {
             if (found == std::end(kPlantedBugs)) {
                 return std::nullopt;
             }
+#ifndef GALGO_PLANTED_BUGS
+            if (found->mutation.has_value()) {
+                std::fputs(
+                    "that bug is one of the core, and not in this binary: galgo-sim-planted\n",
+                    stderr);
+                return std::nullopt;
+            }
+#endif
             options.bug = found;
             continue;
         }
@@ -347,7 +371,7 @@ int main(int count, char** arguments) {
         return kUsage;
     }
     galgo::set_crash_hook(&on_crash);
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF}) {
         std::signal(signal, &on_signal);
     }
     void* memory = ::mmap(nullptr, kJobsMax * sizeof(Shared), PROT_READ | PROT_WRITE,

@@ -4,37 +4,11 @@
 
 #include "base/bytes.hpp"
 #include "base/check.hpp"
-#include "crypto/hash.hpp"
+#include "sim/detail/model_layout.hpp"
 
 namespace galgo::sim {
-namespace {
 
-constexpr std::uint32_t kBatchMagic = 0x31544247;
-constexpr std::uint32_t kMarkMagic = 0x314b4d47;
-constexpr std::uint32_t kSuperblockMagic = 0x31425347;
-constexpr std::size_t kBatchHead = 64;
-constexpr std::size_t kBatchTrailer = 16;  // sequence, hash
-constexpr std::size_t kBatchBytesMax = SectorDisk::kWriteSectorsMax * kSectorBytes;
-constexpr std::uint32_t kMarkFirst = 8;
-constexpr std::uint32_t kMarkCopies = 2;
-constexpr std::uint32_t kSuperblockCopies = 4;
-constexpr std::uint32_t kAllocation = 64;
-constexpr std::size_t kPlacesMax = 1U << 16U;
-
-std::uint64_t hash_but_last_8(ConstBytes bytes) noexcept {
-    return crypto::xxh3_64(bytes.first(bytes.size() - 8));
-}
-bool hash_matches(ConstBytes bytes) noexcept {
-    return load<std::uint64_t>(bytes, bytes.size() - 8) == hash_but_last_8(bytes);
-}
-void seal(MutableBytes bytes) noexcept {
-    store<std::uint64_t>(bytes, bytes.size() - 8, hash_but_last_8(bytes));
-}
-bool all_zero(ConstBytes bytes) noexcept {
-    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
-}  // namespace
+using namespace model_layout;
 
 ModelStorage::ModelStorage(StorageOwner& owner, SectorDisk& disk)
     : owner_(owner),
@@ -64,6 +38,16 @@ void ModelStorage::reset(Random random, Bug bug, bool chained, std::uint32_t wan
     marked_end_ = kJournalFirst;
     allocated_ = kJournalFirst;
     end_ = kJournalFirst;
+    // One copy of many may be damaged in silence; two of them are more than the format promises to
+    // survive. A node of its own has no superblock.
+    constexpr std::uint32_t kNone = kSuperblockCopies + kMarkCopies;
+    const std::uint32_t first = chained ? 0 : kSuperblockCopies;
+    const std::uint32_t weak = first + static_cast<std::uint32_t>(random_.below(kNone + 1 - first));
+    weak_.reset();
+    if (weak < kNone) {
+        weak_ = weak < kSuperblockCopies ? 2 * weak : kMarkFirst + 2 * (weak - kSuperblockCopies);
+        disk_.set_weak(*weak_);
+    }
     crash();
 }
 
@@ -117,6 +101,9 @@ void ModelStorage::advance() {
 
 void ModelStorage::on_disk_done() {
     const bool ok = disk_.finish();
+    if (!owner_.disk_op_ended()) {
+        return;
+    }
     const Step step = step_;
     step_ = Step::kIdle;
     switch (step) {
@@ -231,181 +218,6 @@ void ModelStorage::on_wake() {
         failed_.erase(failed_.begin());
         owner_.on_append_done(one.op, one.identity, false);
     }
-    advance();
-}
-
-// ---- recovery --------------------------------------------------------------------------------
-
-void ModelStorage::recover() {
-    alive_ = true;
-    recovering_ = true;
-    superblock_repair_ = false;
-    step_ = Step::kRecoveryRead;
-    disk_.begin_read();
-    owner_.begin_disk_op();
-}
-
-void ModelStorage::recovery_read() {
-    recover_marks();
-    const bool log_good = recover_batches();
-    if (!log_good || !recover_superblock()) {
-        marks_->hit(SimMark::kRotRefused);
-        finish_recovery(RecoveryResult::kRefused);
-        return;
-    }
-    if (sequence_ > marked_sequence_) {
-        marks_->hit(SimMark::kLastBatchWrittenAgain);
-        const std::uint32_t sectors = end_ - last_first_;
-        std::ranges::copy(disk_.content(last_first_, sectors), writing_.begin());
-        begin_write(Step::kRecoveryWrite, last_first_,
-                    ConstBytes(writing_).first(sectors * kSectorBytes), false);
-        return;
-    }
-    recovered();
-}
-
-void ModelStorage::recover_marks() {
-    marked_sequence_ = 0;
-    marked_end_ = kJournalFirst;
-    for (std::uint32_t copy = 0; copy < kMarkCopies; ++copy) {
-        const ConstBytes bytes = disk_.content(kMarkFirst + 2 * copy, 1);
-        if (load<std::uint32_t>(bytes, 0) == kMarkMagic && hash_matches(bytes) &&
-            load<std::uint64_t>(bytes, 8) > marked_sequence_) {
-            marked_sequence_ = load<std::uint64_t>(bytes, 8);
-            marked_end_ = load<std::uint32_t>(bytes, 4);
-        }
-    }
-}
-
-/// A batch of this sequence at this place; `anywhere`: of this sequence or a later one, wherever it
-/// was meant to be.
-bool ModelStorage::batch_valid(std::uint32_t first, std::uint64_t sequence, bool anywhere) const {
-    const ConstBytes head = disk_.content(first, 1);
-    if (load<std::uint32_t>(head, 0) != kBatchMagic) {
-        return false;
-    }
-    const auto sectors = load<std::uint32_t>(head, 4);
-    const auto bytes = load<std::uint32_t>(head, 44);
-    if (sectors == 0 || sectors > SectorDisk::kWriteSectorsMax ||
-        first + sectors > SectorDisk::kSectors || bytes > sectors * kSectorBytes) {
-        return false;
-    }
-    const auto found = load<std::uint64_t>(head, 8);
-    if (anywhere ? found < sequence : found != sequence || load<std::uint32_t>(head, 32) != first) {
-        return false;
-    }
-    if (bug_ == Bug::kTornTailTakenForWhole && !anywhere) {
-        return true;
-    }
-    const ConstBytes all = disk_.content(first, sectors);
-    return load<std::uint64_t>(all, all.size() - kBatchTrailer) == found && hash_matches(all);
-}
-
-bool ModelStorage::recover_batches() {
-    end_ = kJournalFirst;
-    last_first_ = 0;
-    sequence_ = 0;
-    while (end_ < SectorDisk::kSectors && batch_valid(end_, sequence_ + 1, false)) {
-        ++sequence_;
-        last_first_ = end_;
-        end_ += load<std::uint32_t>(disk_.content(end_, 1), 4);
-    }
-    allocated_ = std::max(allocated_, end_);
-    acked_sequence_ = sequence_;
-    if (bug_ == Bug::kCorruptionTakenForTorn) {
-        marked_sequence_ = std::min(marked_sequence_, sequence_);
-        return true;
-    }
-    if (marked_sequence_ > sequence_) {
-        return false;
-    }
-    // Nothing that was ever written lies behind what is allocated; a few sectors more for what went
-    // astray.
-    const std::uint32_t limit = std::min(SectorDisk::kSectors, allocated_ + 2 * kAllocation);
-    for (std::uint32_t at = end_; at < limit; ++at) {
-        if (batch_valid(at, sequence_ + 1, true)) {
-            return false;
-        }
-    }
-    if (end_ < SectorDisk::kSectors && !all_zero(disk_.content(end_, 1))) {
-        marks_->hit(SimMark::kTornTailCut);
-    }
-    return true;
-}
-
-bool ModelStorage::recover_superblock() {
-    superblock_.reset();
-    std::uint32_t good = 0;
-    bool second_half_touched = false;
-    std::uint64_t newest = 0;
-    for (std::uint32_t copy = 0; copy < kSuperblockCopies; ++copy) {
-        const ConstBytes bytes = disk_.content(2 * copy, 1);
-        if (load<std::uint32_t>(bytes, 0) != kSuperblockMagic || !hash_matches(bytes)) {
-            second_half_touched = second_half_touched || (copy >= 2 && !all_zero(bytes));
-            continue;
-        }
-        const auto sequence = load<std::uint64_t>(bytes, 8);
-        if (sequence == newest) {
-            ++good;
-        }
-        if (sequence > newest) {
-            newest = sequence;
-            good = 1;
-            superblock_ = consensus::SuperblockState{
-                .cluster = consensus::ClusterId(load<u128>(bytes, 16)),
-                .replica = consensus::ReplicaIndex(
-                    static_cast<std::uint8_t>(load<std::uint32_t>(bytes, 32))),
-                .replica_count = static_cast<std::uint8_t>(load<std::uint32_t>(bytes, 36)),
-                .view = ViewNumber(load<std::uint32_t>(bytes, 40)),
-                .log_view = ViewNumber(load<std::uint32_t>(bytes, 44)),
-                .commit_max = {.op = OpNumber(load<std::uint64_t>(bytes, 48)),
-                               .identity = consensus::Identity(load<std::uint64_t>(bytes, 56))}};
-        }
-    }
-    if (!superblock_.has_value()) {
-        return !second_half_touched;  // the first write of all may be torn
-    }
-    superblock_sequence_ = newest;
-    superblock_repair_ = good < kSuperblockCopies;
-    return true;
-}
-
-/// The log is stable; the superblock may have to be renewed.
-void ModelStorage::recovered() {
-    if (superblock_repair_) {
-        superblock_repair_ = false;
-        marks_->hit(SimMark::kSuperblockRepaired);
-        copy_ = 0;
-        write_superblock_copy(copy_);
-        return;
-    }
-    finish_recovery(RecoveryResult::kOk);
-}
-
-void ModelStorage::finish_recovery(RecoveryResult result) {
-    recovering_ = false;
-    if (result == RecoveryResult::kOk) {
-        std::uint32_t at = kJournalFirst;
-        while (at < end_) {
-            const ConstBytes head = disk_.content(at, 1);
-            const auto sectors = load<std::uint32_t>(head, 4);
-            const auto count = load<std::uint32_t>(head, 36);
-            ConstBytes rest = disk_.content(at, sectors).subspan(kBatchHead);
-            for (std::uint32_t i = 0; i < count; ++i) {
-                std::size_t size = 0;
-                const bool whole = decode(rest, scratch_, size);
-                if (!whole && (bug_ != Bug::kTornTailTakenForWhole || size < LogEntry::kHeadBytes ||
-                               size > rest.size())) {
-                    break;  // only with the bug: a valid batch holds whole entries
-                }
-                remember(scratch_.prepare.op, at, sectors);
-                owner_.on_recovered_entry(scratch_);
-                rest = rest.subspan(size);
-            }
-            at += sectors;
-        }
-    }
-    owner_.on_recovered(result, superblock_);
     advance();
 }
 
@@ -547,7 +359,7 @@ void ModelStorage::write_mark(std::uint32_t copy) {
     store<std::uint32_t>(bytes, 4, marking_end_);
     store<std::uint64_t>(bytes, 8, marking_sequence_);
     seal(bytes);
-    begin_write(Step::kMarkWrite, kMarkFirst + 2 * copy, bytes, false);
+    begin_write(Step::kMarkWrite, kMarkFirst + 2 * copy, bytes, weak_ == kMarkFirst + 2 * copy);
 }
 
 void ModelStorage::persist(const consensus::SuperblockState& state) {
@@ -576,7 +388,7 @@ void ModelStorage::write_superblock_copy(std::uint32_t copy) {
     store<std::uint64_t>(bytes, 48, superblock_->commit_max.op.value());
     store<std::uint64_t>(bytes, 56, superblock_->commit_max.identity.value());
     seal(bytes);
-    begin_write(Step::kSuperblockWrite, 2 * copy, bytes, false);
+    begin_write(Step::kSuperblockWrite, 2 * copy, bytes, weak_ == 2 * copy);
 }
 
 void ModelStorage::superblock_written() {
@@ -637,6 +449,9 @@ void ModelStorage::finish_read(bool ok) {
 std::optional<std::uint32_t> ModelStorage::pick_sector_to_rot(std::uint64_t random) const {
     if (recovering_ || marked_end_ <= kJournalFirst) {
         return std::nullopt;
+    }
+    if (weak_.has_value() && random % 8 == 0) {
+        return weak_;
     }
     return kJournalFirst + static_cast<std::uint32_t>(random % (marked_end_ - kJournalFirst));
 }

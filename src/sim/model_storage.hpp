@@ -1,5 +1,6 @@
-// ModelStorage: the log and the superblock of a simulated node, by the rules of the server's
-// storage.
+// ModelStorage: a model of the log and the superblock of a node, asynchronous, on a SectorDisk. It
+// stands for storage/wal.hpp and storage/superblock.hpp and keeps what they promise by simpler
+// means; docs/simulator.md says where it differs.
 //
 // Sectors: superblock copies at 0, 2, 4, 6; durable marks at 8 and 10; batches from 16 on, back to
 // back. A batch is what one write and one sync carry: a head {magic, sectors, sequence, first and
@@ -17,6 +18,10 @@
 //    written.
 //  - A superblock is written in two halves of two copies with a sync behind each; the newest valid
 //    copy counts, and recovery renews the others.
+//
+// One disk operation is under way at a time. When one begins, the owner is asked for the event of
+// its end (begin_disk_op); when that comes, on_disk_done() is called and reports through the owner.
+// on_wake() is the same for what needs no disk (ask_wake).
 #pragma once
 
 #include <array>
@@ -28,11 +33,11 @@
 #include "sim/disk.hpp"
 #include "sim/faults.hpp"
 #include "sim/planted.hpp"
-#include "sim/storage.hpp"
+#include "sim/storage_owner.hpp"
 
 namespace galgo::sim {
 
-class ModelStorage final : public Storage {
+class ModelStorage {
  public:
     static constexpr std::uint32_t kJournalFirst = 16;
 
@@ -43,20 +48,22 @@ class ModelStorage final : public Storage {
     void reset(Random random, Bug bug, bool chained, std::uint32_t wanted, FaultCounts& faults,
                SimMarkCounts& marks);
 
-    void crash() override;
-    void recover() override;
-    void append(const LogEntry& entry) override;
-    void read(OpNumber op) override;
-    void persist(const consensus::SuperblockState& state) override;
-    void on_disk_done() override;
-    void on_wake() override;
-    [[nodiscard]] bool poisoned() const override { return poisoned_; }
-    [[nodiscard]] bool tail_is_marked() const override {
-        return marked_sequence_ >= acked_sequence_;
-    }
-    [[nodiscard]] std::optional<std::uint32_t> pick_sector_to_rot(
-        std::uint64_t random) const override;
-    [[nodiscard]] bool long_enough() const override { return end_ >= kJournalFirst + wanted_; }
+    /// Forgets everything but the disk: the process is gone.
+    void crash();
+    void recover();
+    void append(const LogEntry& entry);
+    void read(OpNumber op);
+    void persist(const consensus::SuperblockState& state);
+    void on_disk_done();
+    void on_wake();
+    /// No append can succeed any more in this life.
+    [[nodiscard]] bool poisoned() const { return poisoned_; }
+    /// Would recovery tell every acknowledged entry from a torn tail, however damaged?
+    [[nodiscard]] bool tail_is_marked() const { return marked_sequence_ >= acked_sequence_; }
+    /// A sector that recovery needs and that tail_is_marked covers; empty when there is none.
+    [[nodiscard]] std::optional<std::uint32_t> pick_sector_to_rot(std::uint64_t random) const;
+    /// The log is as long as this run wants it; what is left is for the healing.
+    [[nodiscard]] bool long_enough() const { return end_ >= kJournalFirst + wanted_; }
 
  private:
     enum class Step : std::uint8_t {
@@ -99,7 +106,6 @@ class ModelStorage final : public Storage {
 
     // batches
     void begin_batch();
-    void seal_batch();
     void remember(OpNumber op, std::uint32_t first, std::uint32_t sectors);
     void batch_done(bool durable);
     void fail_queue();
@@ -128,6 +134,8 @@ class ModelStorage final : public Storage {
     bool recovering_ = false;
     bool poisoned_ = false;
     bool wake_asked_ = false;
+    std::optional<std::uint32_t>
+        weak_;                ///< the copy of mark or superblock that silent faults strike
     std::uint32_t copy_ = 0;  ///< of mark or superblock being written
 
     // the log

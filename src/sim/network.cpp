@@ -46,13 +46,13 @@ void Network::send(std::uint8_t from, std::uint8_t to, const consensus::Frame& f
         return;
     }
     if (random_.chance(odds_.corrupted)) {
-        faults_->hit(Fault::kFrameCorrupted);
+        corrupt(from, to, frame, entry);
         return;
     }
-    deliver(from, to, frame, entry);
+    deliver(from, to, frame, entry, PacketKind::kAsSent);
     if (random_.chance(odds_.doubled)) {
         faults_->hit(Fault::kFrameDoubled);
-        deliver(from, to, frame, entry);
+        deliver(from, to, frame, entry, PacketKind::kAsSent);
     }
     if (random_.chance(odds_.forged)) {
         faults_->hit(Fault::kFrameForged);
@@ -61,7 +61,7 @@ void Network::send(std::uint8_t from, std::uint8_t to, const consensus::Frame& f
 }
 
 void Network::deliver(std::uint8_t from, std::uint8_t to, const consensus::Frame& frame,
-                      const LogEntry* entry) {
+                      const LogEntry* entry, PacketKind kind) {
     if (free_.empty()) {
         return;
     }
@@ -83,12 +83,65 @@ void Network::deliver(std::uint8_t from, std::uint8_t to, const consensus::Frame
     const std::uint32_t index = free_.back();
     free_.pop_back();
     Packet& packet = packets_[index];
+    packet.kind = kind;
     packet.frame = frame;
     packet.from = from;
     if (entry != nullptr) {
         packet.entry = *entry;
     }
     schedule_.add({.at = at, .argument = index, .node = to, .kind = EventKind::kFrame});
+}
+
+/// A prepare with one bit turned: of the body, of what the digest covers beside it, or of the
+/// fields under the identity. The commit beside it is left out, as that may be news.
+void Network::corrupt(std::uint8_t from, std::uint8_t to, const consensus::Frame& frame,
+                      const LogEntry* entry) {
+    consensus::Frame corrupted = frame;
+    auto* prepare = std::get_if<consensus::PrepareFrame>(&corrupted.payload);
+    if (prepare == nullptr) {
+        deliver(from, to, corrupted, nullptr, PacketKind::kCorrupted);
+        return;
+    }
+    LogEntry other = *entry;
+    prepare->commit = {};
+    const std::uint64_t bit = std::uint64_t{1} << random_.below(64);
+    consensus::Prepare& fields = prepare->prepare;
+    switch (random_.below(10)) {
+        case 0:
+            other.client = ClientId(other.client.value() ^ bit);
+            break;
+        case 1:
+            other.session = SessionId(other.session.value() ^ bit);
+            break;
+        case 2:
+            other.request = RequestNumber(other.request.value() ^ bit);
+            break;
+        case 3:
+            other.request_checksum ^= bit;
+            break;
+        case 4:
+            fields.timestamp = Timestamp(fields.timestamp.value() ^ bit);
+            break;
+        case 5:
+            fields.parent = consensus::Identity(fields.parent.value() ^ bit);
+            break;
+        case 6:
+            fields.identity = consensus::Identity(fields.identity.value() ^ bit);
+            break;
+        case 7:
+            fields.op = OpNumber(fields.op.value() ^ std::uint64_t{1} << random_.below(16));
+            break;
+        default:
+            if (other.body_size == 0) {
+                fields.body = consensus::BodyDigest(fields.body.value() ^ bit);
+            } else {
+                other.body_bytes[random_.below(other.body_size)] ^=
+                    static_cast<std::byte>(1U << random_.below(8));
+            }
+            break;
+    }
+    other.prepare = fields;
+    deliver(from, to, corrupted, &other, PacketKind::kCorrupted);
 }
 
 /// A well-formed frame that a replica must not act upon, whatever it holds: one of a view that it
@@ -99,7 +152,7 @@ void Network::forge(std::uint8_t from, std::uint8_t to, const consensus::Frame& 
     consensus::Frame forged = frame;
     if (random_.below(4) == 0) {
         forged.header.view = forged.header.view.next();
-        deliver(from, to, forged, entry);
+        deliver(from, to, forged, entry, PacketKind::kForged);
     } else if (auto* prepare = std::get_if<consensus::PrepareFrame>(&forged.payload)) {
         LogEntry other = *entry;
         other.prepare.op = entry->prepare.op.plus(random_.below(2));
@@ -108,16 +161,17 @@ void Network::forge(std::uint8_t from, std::uint8_t to, const consensus::Frame& 
             frame.header.group, frame.header.incarnation, other.prepare);
         prepare->prepare = other.prepare;
         prepare->commit = {};
-        deliver(from, to, forged, &other);
+        deliver(from, to, forged, &other, PacketKind::kForged);
     } else if (auto* ok = std::get_if<consensus::PrepareOkFrame>(&forged.payload)) {
         if (random_.coin()) {
             ok->durable.op = ok->received = ok->durable.op.plus(1'000'000);
         }
         ok->durable.identity = consensus::Identity(random_.next() | 1U);
-        deliver(from, to, forged, nullptr);
+        deliver(from, to, forged, nullptr, PacketKind::kForged);
     } else if (auto* heartbeat = std::get_if<consensus::CommitFrame>(&forged.payload)) {
         heartbeat->counter = 0;
-        deliver(from, to, forged, nullptr);
+        heartbeat->commit = {};  // a true one would be news, whoever brings it
+        deliver(from, to, forged, nullptr, PacketKind::kForged);
     }
 }
 

@@ -1,7 +1,8 @@
 // The network between the simulated nodes, and between clients and nodes. Frames travel as values
-// (their byte form is the matter of the cluster module): a corrupted one is caught by its seal,
-// that is, never arrives. A link keeps its order unless a frame is drawn to be reordered, and
-// nothing keeps a frame from coming to a later life of its receiver.
+// (their byte form is the matter of the cluster module). A corrupted prepare arrives with a bit
+// turned in its body or in a field that its identity covers; the seal of the other frames, and of
+// what stands around a prepare, is taken for granted. A link keeps its order unless a frame is
+// drawn to be reordered, and nothing keeps a frame from coming to a later life of its receiver.
 //
 // Packets come from a pool; when it is empty, what is sent is lost.
 #pragma once
@@ -19,7 +20,14 @@
 
 namespace galgo::sim {
 
+enum class PacketKind : std::uint8_t {
+    kAsSent,
+    kCorrupted,  ///< one bit of it is another
+    kForged,     ///< nobody of the group sent it
+};
+
 struct Packet {
+    PacketKind kind{};
     consensus::Frame frame{};
     LogEntry entry;  ///< beside a prepare
     std::uint8_t from = 0;
@@ -57,6 +65,8 @@ class Network {
     static constexpr std::uint32_t kPackets = 8192;
 
     void deliver(std::uint8_t from, std::uint8_t to, const consensus::Frame& frame,
+                 const LogEntry* entry, PacketKind kind);
+    void corrupt(std::uint8_t from, std::uint8_t to, const consensus::Frame& frame,
                  const LogEntry* entry);
     void forge(std::uint8_t from, std::uint8_t to, const consensus::Frame& frame,
                const LogEntry* entry);

@@ -1,4 +1,4 @@
-// Life and death of a node, and the effects of its core.
+// Life and death of a node, and the events that reach it.
 #include "sim/node.hpp"
 
 #include <algorithm>
@@ -46,6 +46,8 @@ void Node::reset() {
     status_ = NodeStatus::kDown;
     paused_ = false;
     disk_lost_ = false;
+    memory_reads_.clear();
+    starved_ = {};
     life_ = 0;
     tick_random_ = Random::child(swarm.seed, 400U + number_);
     disk_.reset(Random::child(swarm.seed, 100U + number_), swarm.disk, ModelStorage::kJournalFirst,
@@ -233,8 +235,12 @@ void Node::start_replica(const std::optional<consensus::SuperblockState>& superb
     if (disk_lost_) {
         context_.checkers.expect_fatal(number_);
     }
+    starved_ = {};
     consensus::EffectList effects;
     replica_->step(boot, effects);
+    if (disk_lost_) {
+        context_.checkers.on_empty_boot(number_, replica_->fenced());
+    }
     if (replica_->status() == consensus::ReplicaStatus::kNormal) {
         // What is committed already; a replica that recovers learns that later.
         for (const LogEntry& entry : recovered_) {
@@ -242,9 +248,7 @@ void Node::start_replica(const std::optional<consensus::SuperblockState>& superb
                 break;
             }
             context_.marks.hit(SimMark::kAppliedOnRestart);
-            ErrorCode result{};
-            const std::uint64_t hash = apply(entry, result);
-            context_.checkers.on_commit(number_, entry.prepare.head(), entry, result, hash);
+            context_.checkers.on_commit(number_, entry.prepare.head(), entry, apply(entry));
             // The last one that the checkers have a digest of covers all before it.
             if (Checkers::wants_digest(entry.prepare.op) &&
                 entry.prepare.op.plus(Checkers::kDigestEvery) > replica_->commit()) {
@@ -254,6 +258,7 @@ void Node::start_replica(const std::optional<consensus::SuperblockState>& superb
     }
     recovered_.clear();
     carry_out(effects);
+    context_.checkers.expect_fatal(number_, false);
     if (disk_lost_ && replica_->fenced() && status_ == NodeStatus::kUp) {
         status_ = NodeStatus::kRefused;
         ++context_.boots_refused;
@@ -272,6 +277,9 @@ void Node::step(const EventType& event) {
     replica_->step(event, effects);
     if (!effects.empty()) {
         carry_out(effects);
+    }
+    if (replica_->fenced() && status_ == NodeStatus::kUp) {
+        context_.checkers.on_fenced(number_, storage_.poisoned());
     }
 }
 template void Node::step(const consensus::ClientRequest&);  // node_requests.cpp
@@ -293,13 +301,44 @@ void Node::on_frame(const Packet& packet) {
         return;
     }
     const auto* prepare = std::get_if<consensus::PrepareFrame>(&packet.frame.payload);
-    if (prepare != nullptr && (digest_of(packet.entry) != prepare->prepare.body ||
-                               packet.entry.prepare != prepare->prepare)) {
+    if (packet.kind == PacketKind::kCorrupted && prepare == nullptr) {
+        context_.faults.hit(Fault::kFrameCorrupted);
+        return;  // its seal
+    }
+    // One record on the wire: header and body, and the header says what the body is.
+    if (prepare != nullptr && digest_of(packet.entry) != prepare->prepare.body &&
+        context_.bug != Bug::kTrustBodies) {
+        if (packet.kind == PacketKind::kCorrupted) {
+            context_.faults.hit(Fault::kFrameCorrupted);
+        }
         return;
     }
+    const std::uint32_t life = life_;
+    const consensus::Head head = replica_->log_head();
+    const consensus::Head commit = replica_->commit_head();
     incoming_ = prepare != nullptr ? &packet.entry : nullptr;
     step(consensus::Received{.peer = consensus::ReplicaIndex(packet.from), .frame = packet.frame});
     incoming_ = nullptr;
+    if (life_ != life || status_ != NodeStatus::kUp) {
+        return;
+    }
+    if (replica_->is_primary()) {
+        context_.checkers.on_belief(
+            number_, packet.from, replica_->acknowledged_by(consensus::ReplicaIndex(packet.from)));
+    }
+    if (packet.kind == PacketKind::kAsSent) {
+        return;
+    }
+    if (packet.kind == PacketKind::kCorrupted) {
+        context_.faults.hit(Fault::kFrameCorrupted);
+    }
+    if (replica_->log_head() != head || replica_->commit_head() != commit) {
+        context_.checkers.fail(std::format(
+            "law 1: node {} believes a {} frame: it goes from op {} to {}, commit {} "
+            "to {}",
+            number_, packet.kind == PacketKind::kForged ? "forged" : "corrupted", head.op.value(),
+            replica_->head().value(), commit.op.value(), replica_->commit().value()));
+    }
 }
 
 void Node::hear_of_another_commit(bool beside_a_prepare) {
@@ -345,9 +384,12 @@ void Node::ask_wake() {
 
 void Node::on_disk_event() {
     storage_.on_disk_done();
-    if (status_ == NodeStatus::kUp || status_ == NodeStatus::kBooting) {
-        boundary(Fault::kCrashBetweenDiskOps);
-    }
+}
+
+bool Node::disk_op_ended() {
+    const std::uint32_t life = life_;
+    boundary(Fault::kCrashBetweenDiskOps);
+    return life_ == life;
 }
 
 void Node::on_wake_event() {
@@ -391,175 +433,6 @@ void Node::on_read_done(OpNumber op, consensus::ReadStatus status, const LogEntr
                              .status = status,
                              .prepare = entry == nullptr ? consensus::Prepare{} : entry->prepare});
     from_disk_ = nullptr;
-}
-
-// ---- effects ---------------------------------------------------------------------------------
-
-void Node::carry_out(const consensus::EffectList& effects) {
-    const std::uint32_t life = life_;
-    for (const consensus::Effect& effect : effects.view()) {
-        context_.trace.add(std::uint64_t{number_} << 8U | effect.index(), replica_->head().value());
-        if (const auto* append = std::get_if<consensus::Append>(&effect)) {
-            carry_out_append(*append);
-        } else if (const auto* send = std::get_if<consensus::Send>(&effect)) {
-            carry_out_send(*send);
-        } else if (const auto* read = std::get_if<consensus::Read>(&effect)) {
-            if (context_.bug != Bug::kNeverSendsAgain) {
-                read_from_memory_or_disk(read->op);
-            }
-        } else if (const auto* persist = std::get_if<consensus::PersistSuperblock>(&effect)) {
-            storage_.persist(persist->state);
-        } else if (const auto* commit = std::get_if<consensus::Commit>(&effect)) {
-            carry_out_commit(*commit);
-        } else if (const auto* abandon = std::get_if<consensus::Abandon>(&effect)) {
-            carry_out_abandon(*abandon);
-        } else if (const auto* reject = std::get_if<consensus::Reject>(&effect)) {
-            carry_out_reject(*reject);
-        } else if (const auto* fatal = std::get_if<consensus::Fatal>(&effect)) {
-            context_.checkers.on_fatal(number_, *fatal);
-        }
-        if (context_.checkers.failed()) {
-            return;
-        }
-        boundary(Fault::kCrashAtEffect);
-        if (life_ != life) {
-            return;
-        }
-    }
-}
-
-void Node::carry_out_append(const consensus::Append& append) {
-    LogEntry& entry = ring_[append.prepare.op.value() % kRing];
-    if (append.token == consensus::Token{}) {
-        GALGO_CHECK(incoming_ != nullptr);
-        entry = *incoming_;
-    } else {
-        entry = slots_[append.token.value() - 1].entry;
-    }
-    entry.prepare = append.prepare;
-    entry.view = append.view;
-    entry.commit = append.commit;
-    context_.checkers.on_append(number_, append.prepare);
-    if (context_.checkers.failed()) {
-        return;
-    }
-    if (context_.bug == Bug::kReplyNotFromLog && append.token != consensus::Token{} &&
-        !slots_[append.token.value() - 1].own) {
-        ClientMessage message = slots_[append.token.value() - 1].message;
-        message.op = append.prepare.op;
-        answer(message, ReplyKind::kResult);
-        if (context_.checkers.failed()) {
-            return;
-        }
-    }
-    storage_.append(entry);
-}
-
-void Node::carry_out_send(const consensus::Send& send) {
-    const consensus::Frame& frame = send.frame.values();
-    context_.checkers.on_send(number_, frame);
-    const LogEntry* entry = nullptr;
-    if (const auto* prepare = std::get_if<consensus::PrepareFrame>(&frame.payload)) {
-        entry = from_disk_ != nullptr && from_disk_->prepare.op == prepare->prepare.op
-                    ? from_disk_
-                    : entry_of(prepare->prepare.op);
-        if (entry == nullptr || entry->prepare != prepare->prepare) {
-            context_.checkers.fail("law 1: a prepare is sent whose body nobody has");
-            return;
-        }
-    }
-    for (std::uint8_t to = 0; to < context_.swarm.nodes; ++to) {
-        if (send.to.contains(consensus::ReplicaIndex(to))) {
-            context_.network.send(number_, to, frame, entry);
-        }
-    }
-}
-
-void Node::carry_out_commit(const consensus::Commit& commit) {
-    const LogEntry* entry = entry_of(commit.head.op);
-    if (entry == nullptr) {
-        context_.checkers.fail("law 2: an op is carried out that the node does not have");
-        return;
-    }
-    if (entry->prepare.op <= applied_) {
-        context_.checkers.fail("law 2: an op is carried out twice");
-        return;
-    }
-    ErrorCode result{};
-    const std::uint64_t hash = apply(*entry, result);
-    context_.trace.add(commit.head.op.value(), commit.head.identity.value());
-    context_.checkers.on_commit(number_, commit.head, *entry, result, hash);
-    if (Checkers::wants_digest(commit.head.op)) {
-        context_.checkers.on_digest(number_, commit.head.op, digest());
-    }
-    if (commit.token == consensus::Token{} || context_.checkers.failed()) {
-        return;
-    }
-    Slot& slot = slots_[commit.token.value() - 1];
-    if (!slot.own) {
-        ClientMessage reply = slot.message;
-        reply.op = commit.head.op;
-        reply.result = result;
-        reply.reply_hash = hash;
-        if (reply.kind == RequestKind::kRegister && result == ErrorCode::kOk) {
-            reply.session = SessionId(commit.head.op.value());
-        }
-        in_flight_[reply.client] = false;
-        answer(reply, ReplyKind::kResult);
-    }
-    slot.used = false;
-    free_slots_.push_back(static_cast<std::uint16_t>(commit.token.value() - 1));
-}
-
-/// Nobody knows yet what becomes of it: in a group of one the entry may still be on the disk when
-/// its write could not be taken back.
-void Node::carry_out_abandon(const consensus::Abandon& abandon) {
-    if (abandon.token == consensus::Token{}) {
-        return;
-    }
-    Slot& slot = slots_[abandon.token.value() - 1];
-    if (!slot.used) {
-        return;
-    }
-    context_.marks.hit(SimMark::kOutcomeUnknown);
-    if (slot.own) {
-        proposed_at_start_ = false;
-    } else {
-        in_flight_[slot.message.client] = false;
-        answer(slot.message, ReplyKind::kTransient);
-    }
-    slot.used = false;
-    free_slots_.push_back(static_cast<std::uint16_t>(abandon.token.value() - 1));
-}
-
-void Node::carry_out_reject(const consensus::Reject& reject) {
-    Slot& slot = slots_[reject.token.value() - 1];
-    if (slot.own) {
-        proposed_at_start_ = false;
-    } else {
-        in_flight_[slot.message.client] = false;
-        answer(slot.message, ReplyKind::kTransient);
-    }
-    slot.used = false;
-    free_slots_.push_back(static_cast<std::uint16_t>(reject.token.value() - 1));
-}
-
-const LogEntry* Node::entry_of(OpNumber op) const noexcept {
-    const LogEntry& entry = ring_[op.value() % kRing];
-    return entry.prepare.op == op ? &entry : nullptr;
-}
-
-void Node::read_from_memory_or_disk(OpNumber op) {
-    const bool in_memory = entry_of(op) != nullptr &&
-                           (op > replica_->commit() || replica_->commit().value() - op.value() <
-                                                           context_.swarm.memory_entries);
-    if (!in_memory) {
-        context_.marks.hit(SimMark::kPrepareFromDisk);
-        storage_.read(op);
-        return;
-    }
-    memory_reads_.push_back(op);
-    ask_wake();
 }
 
 }  // namespace galgo::sim

@@ -24,7 +24,7 @@
 #include "sim/network.hpp"
 #include "sim/planted.hpp"
 #include "sim/schedule.hpp"
-#include "sim/storage.hpp"
+#include "sim/storage_owner.hpp"
 #include "sim/swarm.hpp"
 #include "sim/trace.hpp"
 #include "sim/workload.hpp"
@@ -92,10 +92,13 @@ class Node final : public StorageOwner {
     [[nodiscard]] const consensus::Replica* replica() const noexcept {
         return replica_.has_value() ? &*replica_ : nullptr;
     }
+    /// As the primary: the op that it said it cannot give to `peer`, because its log does not give
+    /// it; 0: none.
+    [[nodiscard]] OpNumber starved(std::uint8_t peer) const noexcept { return starved_[peer]; }
     [[nodiscard]] SectorDisk& disk() noexcept { return disk_; }
     [[nodiscard]] const SectorDisk& disk() const noexcept { return disk_; }
     [[nodiscard]] NodeClock& clock() noexcept { return clock_; }
-    [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
+    [[nodiscard]] const ModelStorage& storage() const noexcept { return storage_; }
 
     // StorageOwner
     void on_recovered_entry(const LogEntry& entry) override;
@@ -105,6 +108,7 @@ class Node final : public StorageOwner {
     void on_superblock_done(const consensus::SuperblockState& state, bool written) override;
     void on_read_done(OpNumber op, consensus::ReadStatus status, const LogEntry* entry) override;
     void begin_disk_op() override;
+    bool disk_op_ended() override;
     void ask_wake() override;
 
  private:
@@ -140,7 +144,7 @@ class Node final : public StorageOwner {
     void propose_own(metadata::LogOperation operation, ConstBytes body);
     void propose_at_start();
     void answer(ClientMessage message, ReplyKind kind);
-    std::uint64_t apply(const LogEntry& entry, ErrorCode& result);
+    Outcome apply(const LogEntry& entry);
     [[nodiscard]] std::uint64_t digest() const;
     void evict_by_local_state();
 
@@ -171,6 +175,7 @@ class Node final : public StorageOwner {
     std::vector<Slot> slots_;
     std::vector<std::uint16_t> free_slots_;
     std::array<bool, kClientsMax> in_flight_{};
+    std::array<OpNumber, kNodesMax> starved_{};
     std::vector<OpNumber> memory_reads_;
     std::uint64_t ticks_in_life_ = 0;
     Random tick_random_;

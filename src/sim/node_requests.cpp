@@ -6,8 +6,10 @@
 #include "base/bytes.hpp"
 #include "base/check.hpp"
 #include "crypto/hash.hpp"
+#include "metadata/client_table_snapshot.hpp"
 #include "metadata/snapshot.hpp"
 #include "sim/node.hpp"
+#include "wire/replies.hpp"
 
 namespace galgo::sim {
 namespace {
@@ -58,6 +60,14 @@ void Node::serve_command(const ClientMessage& message) {
                                           message.request, message.checksum);
     switch (known.verdict) {
         case Verdict::kReplay: {
+            if (context_.bug == Bug::kExecuteAgain) {
+                ClientMessage again = message;
+                again.request = message.request.plus(1'000'000);
+                const Workload::Command& command = context_.workload.command(message.command);
+                propose(again, static_cast<metadata::LogOperation>(command.operation), command.body,
+                        false);
+                return;
+            }
             context_.marks.hit(SimMark::kReplyRepeated);
             ClientMessage reply = message;
             reply.reply_hash = crypto::xxh3_64(known.reply);
@@ -84,9 +94,18 @@ void Node::serve_command(const ClientMessage& message) {
             break;
     }
     const Workload::Command& command = context_.workload.command(message.command);
-    const Result<metadata::Admitted> admitted = metadata::admit(
-        *state_,
-        {.operation = command.operation, .body = command.body, .user = model::kRootUserId});
+    // What the edge adds: a hash of the password, and one of a token that nobody had before.
+    metadata::Sealed sealed;
+    if (metadata::carries_secret(command.operation)) {
+        sealed.password_hash = "hash";
+        store<std::uint64_t>(sealed.token_hash, 0, message.checksum);
+        store<std::uint64_t>(sealed.token_hash, 8, message.session.value());
+    }
+    const Result<metadata::Admitted> admitted =
+        metadata::admit(*state_, {.operation = command.operation,
+                                  .body = command.body,
+                                  .user = model::kRootUserId,
+                                  .sealed = &sealed});
     GALGO_CHECK(admitted.has_value());
     propose(message, admitted->operation, admitted->body, false);
 }
@@ -162,24 +181,41 @@ void Node::answer(ClientMessage message, ReplyKind kind) {
     context_.network.send_reply(message);
 }
 
-/// Hash of the reply: result code and payload.
-std::uint64_t Node::apply(const LogEntry& entry, ErrorCode& result) {
-    const metadata::PrepareView prepare = entry.view_for_apply();
-    const metadata::ApplyOutcome outcome = metadata::apply(*state_, *registry_, prepare);
+/// Into state and client table; the reply is result code and payload.
+Outcome Node::apply(const LogEntry& entry) {
+    metadata::PrepareView prepare = entry.view_for_apply();
+    if (context_.bug == Bug::kApplyByNode && number_ != 0) {
+        prepare.timestamp = prepare.timestamp.next();
+    }
+    metadata::ApplyOutcome outcome = metadata::apply(*state_, *registry_, prepare);
+    if (context_.bug == Bug::kOtherResult &&
+        outcome.result == ErrorCode::kStreamNameAlreadyExists) {
+        outcome.result = ErrorCode::kOk;
+    }
     applied_ = entry.prepare.op;
-    result = outcome.result;
     std::array<std::byte, 1024> reply;
     const std::size_t size = std::min(outcome.payload.size(), reply.size() - 4);
     store<std::uint32_t>(reply, 0, static_cast<std::uint32_t>(outcome.result));
     std::copy_n(outcome.payload.begin(), size, reply.begin() + 4);
     const ConstBytes bytes = ConstBytes(reply).first(4 + size);
     metadata::record_commit(*clients_, prepare, outcome, bytes);
-    return crypto::xxh3_64(bytes);
+    Outcome known{.result = outcome.result,
+                  .reply_bytes = static_cast<std::uint32_t>(bytes.size()),
+                  .reply_hash = crypto::xxh3_64(bytes)};
+    known.repeated_hash = known.reply_hash;
+    if (entry.operation == metadata::LogOperation::kCreatePersonalAccessToken &&
+        outcome.result == ErrorCode::kOk) {
+        // Nobody is shown a token twice.
+        const auto exists = wire::rejection_body(ErrorCode::kPersonalAccessTokenAlreadyExists);
+        known.reply_bytes = exists.size();
+        known.repeated_hash = crypto::xxh3_64(exists);
+    }
+    return known;
 }
 
-/// Of the state, and of what the client table shows of itself.
+/// Of the state and of the client table, both in their canonical form.
 std::uint64_t Node::digest() const {
-    const std::uint64_t table = clients_->client_count() << 32U | clients_->reply_bytes();
+    const std::uint64_t table = crypto::xxh3_64(metadata::encode_client_table(*clients_));
     return metadata::digest(*state_) ^ (table * 0x9e3779b97f4a7c15U) ^ 1U;
 }
 

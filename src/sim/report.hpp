@@ -16,6 +16,7 @@ struct Totals {
     std::uint64_t runs = 0;
     std::uint64_t runs_alone = 0;
     std::uint64_t passed = 0;
+    std::uint64_t passed_alone = 0;
     std::uint64_t unavailable = 0;
     std::uint64_t ticks = 0;
     std::uint64_t ticks_alone = 0;
@@ -42,8 +43,9 @@ struct Totals {
 [[nodiscard]] std::string describe(const Totals& totals, double cpu_seconds);
 
 /// What did not happen often enough: a kind of fault less than `each` times, a mark never, fewer
-/// than 10 * `each` restarts. Empty when there is no such thing. Of the core's marks, those are
-/// left out that nothing here leads to (report.cpp names them).
+/// than 10 * `each` restarts, too small a share of runs that passed. Empty when there is no such
+/// thing. Of the core's marks, those are left out that nothing here leads to (report.cpp names
+/// them).
 [[nodiscard]] std::string describe_lacking(const Totals& totals, std::uint64_t each);
 
 }  // namespace galgo::sim

@@ -35,6 +35,7 @@ enum class EventKind : std::uint8_t {
     kRot,
     kPartition,  ///< of the network; the next is drawn when this one comes
     kHeal,       ///< of the partition
+    kTick,       ///< of the clock of `node`
 };
 
 struct Event {

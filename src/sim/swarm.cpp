@@ -85,7 +85,7 @@ void draw_crashes(Random& random, Swarm& swarm) {
     swarm.jump_mean = sometimes(random, kSecond, 60 * kSecond);
     for (std::uint8_t i = 0; i < kNodesMax; ++i) {
         if (random.coin()) {
-            swarm.drift_ppm[i] = static_cast<std::int64_t>(random.between(0, 2'000)) - 1'000;
+            swarm.drift_ppm[i] = static_cast<std::int64_t>(random.between(0, 100'000)) - 50'000;
         }
         swarm.offset_us[i] = static_cast<std::int64_t>(random.between(0, 4 * kSecond)) -
                              static_cast<std::int64_t>(2 * kSecond);

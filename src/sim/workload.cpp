@@ -6,6 +6,7 @@
 
 #include "base/bytes.hpp"
 #include "metadata/operation.hpp"
+#include "model/permissions.hpp"
 #include "wire/options.hpp"
 #include "wire/requests.hpp"
 
@@ -29,6 +30,7 @@ std::string name_of(char kind, std::uint8_t number) {
 }  // namespace
 
 Workload::Workload() {
+    add_users_and_tokens();
     const wire::OptionBlock no_options = *wire::OptionBlock::parse({});
     for (std::uint8_t s = 0; s < kStreams; ++s) {
         const std::string stream = name_of('s', s);
@@ -90,6 +92,42 @@ Workload::Workload() {
                 of_group(Operation::kLeaveConsumerGroup, body_of(request), 2);
             }
         }
+    }
+}
+
+void Workload::add_users_and_tokens() {
+    for (std::uint8_t u = 0; u < kUsers; ++u) {
+        const std::string name = name_of('u', u);
+        const Identifier id = Identifier::named(name);
+        add({.operation = Operation::kCreateUser,
+             .user = u,
+             .body = body_of(wire::CreateUserRequest{
+                 .username = name, .password = "password", .permissions = {}, .options = {}})},
+            6);
+        add({.operation = Operation::kDeleteUser,
+             .user = u,
+             .body = body_of(wire::UserRequest{id})},
+            4);
+        for (const bool reads : {false, true}) {
+            model::Permissions permissions;
+            permissions.global.read_streams = reads;
+            add({.operation = Operation::kUpdatePermissions,
+                 .user = u,
+                 .body = body_of(
+                     wire::UpdatePermissionsRequest{.user = id, .permissions = permissions})},
+                2);
+        }
+    }
+    for (std::uint8_t t = 0; t < kTokens; ++t) {
+        const std::string name = name_of('p', t);
+        add({.operation = Operation::kCreatePersonalAccessToken,
+             .token = t,
+             .body = body_of(wire::CreateTokenRequest{.name = name})},
+            6);
+        add({.operation = Operation::kDeletePersonalAccessToken,
+             .token = t,
+             .body = body_of(wire::DeleteTokenRequest{.name = name})},
+            4);
     }
 }
 
@@ -179,6 +217,16 @@ ErrorCode Model::apply_command(const Workload::Command& command, const LogEntry&
     if (session_holds) {
         session.last_commit = entry.prepare.op;
     }
+    switch (command.operation) {
+        case wire::Operation::kCreateUser:
+        case wire::Operation::kDeleteUser:
+        case wire::Operation::kUpdatePermissions:
+        case wire::Operation::kCreatePersonalAccessToken:
+        case wire::Operation::kDeletePersonalAccessToken:
+            return apply_to_user(command);
+        default:
+            break;
+    }
     Stream& stream = streams_[command.stream];
     if (command.operation == wire::Operation::kCreateStream) {
         return std::exchange(stream.exists, true) ? ErrorCode::kStreamNameAlreadyExists
@@ -234,6 +282,24 @@ ErrorCode Model::apply_command(const Workload::Command& command, const LogEntry&
             return ErrorCode::kOk;
         default:
             return apply_to_group(command, topic, client, session_holds);
+    }
+}
+
+ErrorCode Model::apply_to_user(const Workload::Command& command) {
+    bool& user = users_[command.user];
+    bool& token = tokens_[command.token];
+    switch (command.operation) {
+        case wire::Operation::kCreateUser:
+            return std::exchange(user, true) ? ErrorCode::kUserAlreadyExists : ErrorCode::kOk;
+        case wire::Operation::kDeleteUser:
+            return std::exchange(user, false) ? ErrorCode::kOk : ErrorCode::kResourceNotFound;
+        case wire::Operation::kUpdatePermissions:
+            return user ? ErrorCode::kOk : ErrorCode::kResourceNotFound;
+        case wire::Operation::kCreatePersonalAccessToken:
+            return std::exchange(token, true) ? ErrorCode::kPersonalAccessTokenAlreadyExists
+                                              : ErrorCode::kOk;
+        default:
+            return std::exchange(token, false) ? ErrorCode::kOk : ErrorCode::kResourceNotFound;
     }
 }
 

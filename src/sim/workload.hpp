@@ -52,6 +52,8 @@ class Workload {
     static constexpr std::uint8_t kStreams = 4;
     static constexpr std::uint8_t kTopics = 3;
     static constexpr std::uint8_t kGroups = 2;
+    static constexpr std::uint8_t kUsers = 2;   ///< beside root
+    static constexpr std::uint8_t kTokens = 2;  ///< of root
     static constexpr std::uint32_t kPartitionsAdded = 2;
 
     struct Command {
@@ -59,6 +61,8 @@ class Workload {
         std::uint8_t stream = 0;
         std::uint8_t topic = 0;
         std::uint8_t group = 0;
+        std::uint8_t user = 0;
+        std::uint8_t token = 0;
         std::uint8_t stream_to = 0;  ///< of a rename
         std::vector<std::byte> body;
     };
@@ -68,6 +72,7 @@ class Workload {
     [[nodiscard]] std::uint16_t draw(Random& random) const;
 
  private:
+    void add_users_and_tokens();
     void add(Command command, std::uint32_t weight);
 
     std::vector<Command> commands_;
@@ -104,12 +109,15 @@ class Model {
 
     ErrorCode apply_command(const Workload::Command& command, const LogEntry& entry,
                             std::uint8_t client);
+    ErrorCode apply_to_user(const Workload::Command& command);
     ErrorCode apply_to_group(const Workload::Command& command, Topic& topic, std::uint8_t client,
                              bool session_holds);
     void start_session(std::uint8_t client, OpNumber op);
     void end_session(std::uint8_t client);
 
     std::array<Stream, Workload::kStreams> streams_{};
+    std::array<bool, Workload::kUsers> users_{};
+    std::array<bool, Workload::kTokens> tokens_{};
     std::array<SessionOf, kClientsMax> sessions_{};
     std::uint32_t sessions_max_ = 1;
     std::uint64_t pushed_out_ = 0;
