@@ -56,14 +56,15 @@ void Node::on_request(const ClientMessage& message) {
 
 void Node::serve_command(const ClientMessage& message) {
     using Verdict = metadata::ClientTable::Verdict;
-    const auto known = clients_->classify(client_id(message.client), message.session,
-                                          message.request, message.checksum);
+    const Workload::Command& command = context_.workload.command(message.command);
+    const auto known = clients_->classify(
+        client_id(message.client), message.session, message.request,
+        static_cast<metadata::LogOperation>(command.operation), message.checksum);
     switch (known.verdict) {
         case Verdict::kReplay: {
             if (context_.bug == Bug::kExecuteAgain) {
                 ClientMessage again = message;
                 again.request = message.request.plus(1'000'000);
-                const Workload::Command& command = context_.workload.command(message.command);
                 propose(again, static_cast<metadata::LogOperation>(command.operation), command.body,
                         false);
                 return;
@@ -93,7 +94,6 @@ void Node::serve_command(const ClientMessage& message) {
         case Verdict::kExecute:
             break;
     }
-    const Workload::Command& command = context_.workload.command(message.command);
     // What the edge adds: a hash of the password, and one of a token that nobody had before.
     metadata::Sealed sealed;
     if (metadata::carries_secret(command.operation)) {
@@ -113,9 +113,12 @@ void Node::serve_command(const ClientMessage& message) {
 /// The login of the only user, who may not be there yet.
 metadata::Admitted Node::register_root() const {
     const metadata::User* root = state_->users().find(model::kRootUserId);
-    return metadata::make_register({.user = model::kRootUserId,
-                                    .user_created = root == nullptr ? OpNumber{} : root->created_op,
-                                    .token = {}});
+    return metadata::make_register(root != nullptr
+                                       ? metadata::login_by_password(*root)
+                                       : metadata::Login{.user = model::kRootUserId,
+                                                         .user_created = {},
+                                                         .token = {},
+                                                         .password = metadata::PasswordDigest{}});
 }
 
 void Node::propose(const ClientMessage& message, metadata::LogOperation operation, ConstBytes body,
