@@ -160,6 +160,9 @@ void ModelStorage::recovered() {
 void ModelStorage::finish_recovery(RecoveryResult result) {
     recovering_ = false;
     if (result == RecoveryResult::kOk) {
+        // A mark may have been readable and not stable: it is written again when there is time.
+        marked_sequence_ = 0;
+        marked_end_ = kJournalFirst;
         std::uint32_t at = kJournalFirst;
         while (at < end_) {
             const ConstBytes head = disk_.content(at, 1);

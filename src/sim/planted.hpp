@@ -73,7 +73,7 @@ inline constexpr PlantedBug kPlantedBugs[] = {
     {Bug::kEvictByLocalState, "evict-by-local-state", 100'000, "law 6"},
     {Bug::kReplyNotFromLog, "reply-not-from-log", 100'000, "law 6"},
     {Bug::kSkipSync, "skip-sync", 100'000, "law 4"},
-    {Bug::kTornTailTakenForWhole, "torn-tail-taken-for-whole", 300'000, "law 4"},
+    {Bug::kTornTailTakenForWhole, "torn-tail-taken-for-whole", 100'000, "law 4"},
     {Bug::kCorruptionTakenForTorn, "corruption-taken-for-torn", 100'000, "law 4"},
     {Bug::kNeverSendsAgain, "never-sends-again", 100'000, "no progress"},
     {Bug::kApplyByNode, "apply-by-node", 100'000, "law 7"},
