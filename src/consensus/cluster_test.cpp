@@ -7,14 +7,6 @@
 namespace galgo::consensus {
 namespace {
 
-bool has_note(const TestNet::Node& node, NoteKind kind) {
-    return std::ranges::any_of(node.notes, [&](const Note& note) { return note.kind == kind; });
-}
-
-void expect_lawful(TestNet& net) {
-    EXPECT_TRUE(net.violations.empty()) << net.violations.front();
-}
-
 TEST(ClusterOfThree, CommitsWithAMajorityAndTellsTheBackups) {
     TestNet net(3, 1);
     net.boot();
@@ -95,7 +87,7 @@ TEST(ClusterOfThree, AcknowledgesWhenEverythingBeforeIsDurableToo) {
     net.boot();
     net.request();
     net.request();
-    std::erase_if(net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    net.lose_to(ReplicaIndex{2});
     net.deliver(0);
     net.deliver(0);
     net.end_append(1, 1);

@@ -89,6 +89,10 @@ class TestNet {
     [[nodiscard]] Node& node(std::size_t index) { return nodes_[index]; }
     [[nodiscard]] Replica& replica(std::size_t index) { return *nodes_[index].replica; }
     [[nodiscard]] std::vector<Flying>& flying() { return flying_; }
+    /// What is on its way to that replica gets lost.
+    void lose_to(ReplicaIndex to) {
+        std::erase_if(flying_, [&](const Flying& flying) { return flying.to == to; });
+    }
     [[nodiscard]] std::mt19937_64& random() { return random_; }
 
     /// One event and all that it causes at once; checks the laws.
@@ -335,5 +339,13 @@ class TestNet {
     std::uint64_t now_ = 1;
     std::uint64_t tokens_ = 0;
 };
+
+[[nodiscard]] inline bool has_note(const TestNet::Node& node, NoteKind kind) {
+    return std::ranges::any_of(node.notes, [&](const Note& note) { return note.kind == kind; });
+}
+
+inline void expect_lawful(const TestNet& net) {
+    EXPECT_TRUE(net.violations.empty()) << net.violations.front();
+}
 
 }  // namespace galgo::consensus

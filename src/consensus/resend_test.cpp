@@ -8,14 +8,6 @@
 namespace galgo::consensus {
 namespace {
 
-bool has_note(const TestNet::Node& node, NoteKind kind) {
-    return std::ranges::any_of(node.notes, [&](const Note& note) { return note.kind == kind; });
-}
-
-void expect_lawful(TestNet& net) {
-    EXPECT_TRUE(net.violations.empty()) << net.violations.front();
-}
-
 TEST(ClusterOfThree, AGapIsReportedOnceATickAndFilledFromTheLog) {
     TestNet net(3, 1);
     net.boot();
@@ -82,8 +74,7 @@ TEST(ClusterOfThree, ALateBackupCatchesUpWhileTheOthersGoOn) {
     net.boot();
     for (int i = 0; i < 500; ++i) {
         ASSERT_TRUE(net.request());
-        std::erase_if(net.flying(),
-                      [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+        net.lose_to(ReplicaIndex{2});
         net.drain();
     }
     EXPECT_EQ(net.replica(0).commit(), OpNumber{500});
@@ -99,7 +90,7 @@ TEST(ClusterOfThree, AHeartbeatShowsABackupThatItMissedTheTail) {
     TestNet net(3, 1, {.resend_ticks = 200});
     net.boot();
     net.request();
-    std::erase_if(net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    net.lose_to(ReplicaIndex{2});
     net.drain();
     net.tick(50);
     net.drain();
@@ -112,7 +103,7 @@ TEST(ClusterOfThree, AnUnreadableEntryIsSaidAndTriedAgain) {
     TestNet net(3, 1);
     net.boot();
     net.request();
-    std::erase_if(net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    net.lose_to(ReplicaIndex{2});
     net.drain();
     net.node(0).unreadable = true;
     net.tick(100);
@@ -129,7 +120,7 @@ TEST(ClusterOfThree, AnUnreadableEntryIsTriedLaterAndLaterAndSaidAloud) {
     TestNet net(3, 1);
     net.boot();
     net.request();
-    std::erase_if(net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    net.lose_to(ReplicaIndex{2});
     net.drain();
     net.node(0).unreadable = true;
     std::vector<std::uint64_t> failed_at;
@@ -192,7 +183,7 @@ TEST(ClusterOfThree, ANewPrepareDoesNotOvertakeWhatIsBeingRead) {
     TestNet net(3, 1);
     net.boot();
     net.request();
-    std::erase_if(net.flying(), [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+    net.lose_to(ReplicaIndex{2});
     net.drain();
     net.tick(25);
     ASSERT_EQ(net.node(0).reading.size(), 1u);
@@ -217,8 +208,7 @@ TEST(ClusterOfThree, NothingIsSentBehindAnEntryThatCouldNotBeRead) {
     net.boot();
     for (int i = 0; i < 3; ++i) {
         net.request();
-        std::erase_if(net.flying(),
-                      [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+        net.lose_to(ReplicaIndex{2});
         net.drain();
     }
     net.tick(25);
@@ -242,8 +232,7 @@ TEST(ClusterOfThree, AGapThatIsReportedWhileReadsAreUnderWayIsFilledInOrder) {
     net.boot();
     for (int i = 0; i < 20; ++i) {
         net.request();
-        std::erase_if(net.flying(),
-                      [](const auto& flying) { return flying.to == ReplicaIndex{2}; });
+        net.lose_to(ReplicaIndex{2});
         net.drain();
     }
     net.tick(25);

@@ -60,6 +60,16 @@ class UsersTest : public testing::Test {
                                 .tokens_per_user_max = Node::kTokensPerUserMax});
     }
 
+    /// A request of alice that was let in under `session`, with all that the edge may add.
+    E late_for_alice(O operation, const Bytes& body, SessionId session) {
+        const Sealed sealed{
+            .password_hash = "new", .verified_hash = "hash", .token_hash = token_hash(9)};
+        const Admitted admitted = *admit(
+            node_.state(),
+            {.operation = operation, .body = body, .user = model::UserId(1), .sealed = &sealed});
+        return node_.commit_as(admitted, alice_, session).result;
+    }
+
     Node node_;
     Node::Who root_{.client = client(1)};
     Node::Who alice_{.client = client(2), .user = model::UserId(1)};
@@ -210,15 +220,7 @@ TEST_F(UsersTest, AnIdThatIsUsedAgainInheritsNothing) {
     node_.request(O::kCreateUser, create_user("mallory", model::all_permissions()));
     ASSERT_EQ(user(1)->name, "mallory");
     const auto late = [&](O operation, const Bytes& body) {
-        const Sealed sealed{
-            .password_hash = "new", .verified_hash = "hash", .token_hash = token_hash(9)};
-        return node_
-            .commit_as(*admit(node_.state(), {.operation = operation,
-                                              .body = body,
-                                              .user = model::UserId(1),
-                                              .sealed = &sealed}),
-                       alice_, old_session)
-            .result;
+        return late_for_alice(operation, body, old_session);
     };
     EXPECT_EQ(late(O::kCreateStream, create_stream("s")), E::kUnauthorized);
     EXPECT_EQ(late(O::kChangePassword, change_password(id(1))), E::kUnauthorized);
@@ -262,15 +264,7 @@ TEST_F(UsersTest, WhatADeactivatedUserHadOnItsWayIsRefused) {
     node_.request(O::kUpdateUser, set_status(id(1), wire::UserStatus::kInactive));
     EXPECT_EQ(node_.state().find_user_of_session(model::UserId(1), session), nullptr);
     const auto late = [&](O operation, const Bytes& body) {
-        const Sealed sealed{
-            .password_hash = "new", .verified_hash = "hash", .token_hash = token_hash(9)};
-        return node_
-            .commit_as(*admit(node_.state(), {.operation = operation,
-                                              .body = body,
-                                              .user = model::UserId(1),
-                                              .sealed = &sealed}),
-                       alice_, session)
-            .result;
+        return late_for_alice(operation, body, session);
     };
     EXPECT_EQ(late(O::kCreateStream, create_stream("s")), E::kUnauthorized);
     EXPECT_EQ(late(O::kChangePassword, change_password(id(1))), E::kUnauthorized);
