@@ -1,23 +1,37 @@
 #include "storage/detail/replace_file.hpp"
 
+#include <array>
 #include <cerrno>
+#include <utility>
 
 #include "runtime/io_await.hpp"
 
 namespace galgo::storage::detail {
 
-coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, std::string name,
-                                ConstBytes bytes) {
+namespace {
+
+constexpr std::uint32_t kMode = 0640;
+constexpr std::uint32_t kPrivateMode = 0600;
+
+coro::Task<Status> replace(runtime::IoBackend& io, std::string directory, std::string name,
+                           std::span<const ConstBytes> pieces, std::uint32_t mode) {
     const std::string path = directory + '/' + name;
     const std::string temporary = path + std::string(kTemporary);
     Result<runtime::FileHandle> opened =
-        co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
+        co_await runtime::open(io, temporary, runtime::OpenMode::kCreate, mode);
     if (!opened.has_value() && opened.error().os_errno == ENOENT) {
         GALGO_CO_TRY(co_await runtime::make_directories(io, directory));
-        opened = co_await runtime::open(io, temporary, runtime::OpenMode::kCreate);
+        opened = co_await runtime::open(io, temporary, runtime::OpenMode::kCreate, mode);
     }
     GALGO_CO_TRY(opened);
-    Status status = co_await runtime::write_all(io, *opened, bytes, 0);
+    Status status;
+    std::uint64_t at = 0;
+    for (const ConstBytes piece : pieces) {
+        if (status.has_value()) {
+            status = co_await runtime::write_all(io, *opened, piece, at);
+        }
+        at += piece.size();
+    }
     if (status.has_value()) {
         // Without it a power loss may leave the new name on an empty file, when what told the same
         // is given up already.
@@ -31,6 +45,21 @@ coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, s
         (void)co_await runtime::unlink(io, temporary);
     }
     co_return status;
+}
+
+}  // namespace
+
+coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, std::string name,
+                                ConstBytes bytes) {
+    const std::array pieces{bytes};
+    const Status status =
+        co_await replace(io, std::move(directory), std::move(name), pieces, kMode);
+    co_return status;
+}
+
+coro::Task<Status> replace_private_file(runtime::IoBackend& io, std::string directory,
+                                        std::string name, std::span<const ConstBytes> pieces) {
+    return replace(io, std::move(directory), std::move(name), pieces, kPrivateMode);
 }
 
 }  // namespace galgo::storage::detail

@@ -1,7 +1,9 @@
 // Small files that are replaced as a whole: a crash leaves the old bytes or the new ones.
-// On the shard of the partition.
+// On the shard that owns them.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,5 +22,8 @@ inline constexpr std::string_view kTemporary = ".tmp";
 /// what an earlier call for that name had, or nothing of a `.tmp` is there.
 coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, std::string name,
                                 ConstBytes bytes);
+/// The same of a file for the server's user alone, one piece after the other.
+coro::Task<Status> replace_private_file(runtime::IoBackend& io, std::string directory,
+                                        std::string name, std::span<const ConstBytes> pieces);
 
 }  // namespace galgo::storage::detail
