@@ -70,6 +70,17 @@ void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOu
     }
 }
 
+bool may_be_logged(const ClientTable& table, const PrepareView& prepare) noexcept {
+    using Verdict = ClientTable::Verdict;
+    const Verdict verdict = table
+                                .classify(prepare.client, prepare.session, prepare.request,
+                                          prepare.operation, prepare.request_checksum)
+                                .verdict;
+    // Its session may have ended while it was on its way.
+    return !is_client_operation(prepare.operation) || verdict == Verdict::kExecute ||
+           verdict == Verdict::kNoSession || verdict == Verdict::kSessionTooLow;
+}
+
 ApplyOutcome Applier::run() {
     // Numbers of appends that failed are not used again, so the log may have gaps.
     GALGO_CHECK(prepare_.op > state_.op_);

@@ -87,5 +87,8 @@ class ClientTable;
 /// 51.
 void record_commit(ClientTable& table, const PrepareView& prepare, const ApplyOutcome& outcome,
                    ConstBytes reply);
+/// Could the table have let this entry into the log? What it answers by itself is never logged, and
+/// record_commit() takes that for granted: ask first about what comes from a disk.
+[[nodiscard]] bool may_be_logged(const ClientTable& table, const PrepareView& prepare) noexcept;
 
 }  // namespace galgo::metadata

@@ -116,20 +116,6 @@ std::vector<Entry> check_log(ConstBytes bytes) {
     return std::move(first.entries);
 }
 
-/// What the table answers by itself never enters a log. (Of a client without a session it may: the
-/// session ended while the entry was on its way.)
-bool may_be_logged(const metadata::ClientTable& clients, const metadata::PrepareView& prepare) {
-    using Verdict = metadata::ClientTable::Verdict;
-    const bool from_client = prepare.operation >= metadata::LogOperation::kCreateStream &&
-                             prepare.operation <= metadata::LogOperation::kLeaveConsumerGroup;
-    const Verdict verdict = clients
-                                .classify(prepare.client, prepare.session, prepare.request,
-                                          prepare.operation, prepare.request_checksum)
-                                .verdict;
-    return !from_client || verdict == Verdict::kExecute || verdict == Verdict::kNoSession ||
-           verdict == Verdict::kSessionTooLow;
-}
-
 void check_states(const std::vector<Entry>& entries) {
     metadata::PartitionStatsRegistry registry;
     const metadata::StateOptions options{.sessions_max = 3};
@@ -141,7 +127,7 @@ void check_states(const std::vector<Entry>& entries) {
             break;  // the server refuses to start here
         }
         const metadata::PrepareView prepare = metadata::view_prepare(entry.header, entry.body);
-        if (!may_be_logged(clients, prepare)) {
+        if (!metadata::may_be_logged(clients, prepare)) {
             continue;
         }
         const metadata::ApplyOutcome outcome = metadata::apply(left, registry, prepare);
