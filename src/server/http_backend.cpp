@@ -135,6 +135,19 @@ void HTTPBackend::refresh() {
               report.journal.live_record_count, labels);
         counter("galgo_journal_written_bytes_total", "Bytes written to the journal.",
                 report.journal.written_bytes, labels);
+        if (i == 0) {
+            counter("galgo_metadata_changes_total", "Changes in the metadata log since the start.",
+                    report.metadata.entry_count);
+            counter("galgo_metadata_batches_total",
+                    "Groups of changes that were written at once, and marks.",
+                    report.metadata.batch_count);
+            counter("galgo_metadata_barriers_total", "Barriers of the metadata log.",
+                    report.metadata.barrier_count);
+            counter("galgo_metadata_snapshots_total", "Snapshots of the metadata.",
+                    report.metadata.snapshot_count);
+            gauge("galgo_metadata_log_files", "Files of the metadata log.",
+                  report.metadata.file_count);
+        }
         counter("galgo_journal_writes_total", "Writes to the journal.", report.journal.write_count,
                 labels);
         counter("galgo_journal_syncs_total", "Syncs of the journal.", report.journal.sync_count,

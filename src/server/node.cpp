@@ -27,14 +27,6 @@ using coro::Task;
 namespace {
 
 constexpr std::uint32_t kOffloadJobsMax = 256;
-
-template <class T>
-Task<void> run_and_stop(std::shared_ptr<std::optional<T>> out, UniqueFunction<Task<T>()> start,
-                        std::shared_ptr<UniqueFunction<void()>> stop) {
-    out->emplace(co_await start());
-    (*stop)();
-}
-
 /// Descriptors that clients never get: HTTP connections, rings, journals, logs, and the segments of
 /// the partitions in use. Otherwise idle connections keep an acknowledged topic from being written.
 constexpr std::uint64_t kDescriptorsOfNodeMin = 64;
@@ -63,19 +55,6 @@ void raise_descriptor_limit() {
 }
 
 }  // namespace
-
-/// Runs one task on shard 0's loop before there are shards.
-template <class T>
-T Node::run_alone(UniqueFunction<Task<T>()> start) {
-    auto out = std::make_shared<std::optional<T>>();
-    auto stop = std::make_shared<UniqueFunction<void()>>([this] { loop0_->stop(); });
-    coro::Scope scope(loop0_->ready());
-    scope.spawn(run_and_stop<T>, out, std::move(start), stop);
-    if (!out->has_value()) {
-        loop0_->run();
-    }
-    return std::move(**out);
-}
 
 Node::Node(Options options, config::Loaded loaded, config::Environment environment,
            std::vector<int> cpus)
@@ -239,106 +218,6 @@ void Node::make_histograms() {
     metadata_sync_ = histogram(sync, sync_help, {{"file", "metadata_log"}, {"shard", "0"}});
 }
 
-/// What says that the metadata log had entries when the last process ended; empty: nothing, so this
-/// may be the first start. A partition's directory is made for an entry; the printed configuration
-/// is written when the first entries are stable.
-std::string Node::proof_of_entries() const {
-    const std::string streams = data_path_ + "/streams";
-    if (const auto entries = io_->list_directory(streams);
-        entries.has_value() && !entries->empty()) {
-        return streams + " holds partitions";
-    }
-    const std::string config =
-        data_path_ + "/" + config_.system.runtime_path + "/current_config.toml";
-    if (io_->file_facts(config).has_value()) {
-        return config + " says that a start was completed";
-    }
-    return {};
-}
-
-/// Metadata WAL and shard journals, before any shard runs.
-bool Node::replay() {
-    metadata::State state(metadata::StateOptions{
-        .sessions_max = static_cast<std::size_t>(config_.metadata.clients_table_max)});
-    const std::string path = directory_->metadata() + "/journal.wal";
-    using Opened = std::expected<std::unique_ptr<storage::Wal>, storage::WalFailure>;
-    Opened wal = run_alone<Opened>([&]() -> Task<Opened> {
-        return storage::Wal::open(
-            *io_, loop0_->ready(), path,
-            [this, &state](const wire::PrepareHeader& header, ConstBytes body) -> Status {
-                if (header.op <= state.op()) {
-                    return fail(ErrorCode::kStateFileCorrupted);
-                }
-                const metadata::ApplyOutcome outcome = metadata::apply(
-                    state, stats_registry_,
-                    {.operation = static_cast<metadata::LogOperation>(header.operation),
-                     .op = header.op,
-                     .timestamp = header.timestamp,
-                     .client = header.client,
-                     .session = header.session,
-                     .request = header.request,
-                     .request_checksum = header.request_checksum,
-                     .user = header.user,
-                     .body = body});
-                for (const metadata::Change& change : outcome.changes) {
-                    if (change.kind == metadata::ChangeKind::kPartitionDeleted ||
-                        change.kind == metadata::ChangeKind::kPartitionPurged) {
-                        trash_.note_retired(change.partition, change.incarnation_before);
-                    }
-                }
-                replayed_op_ = header.op;
-                replayed_timestamp_ = header.timestamp;
-                return {};
-            },
-            proof_of_entries());
-    });
-    if (!wal.has_value()) {
-        return refuse(wal.error().text);
-    }
-    wal_ = *std::move(wal);
-    wal_->measure_syncs(*metadata_sync_);
-    Result<storage::JournalReplay> journals =
-        run_alone<Result<storage::JournalReplay>>([this]() -> Task<Result<storage::JournalReplay>> {
-            return storage::replay_journals(*io_, data_path_ + "/state");
-        });
-    if (!journals.has_value()) {
-        return refuse("the journals in " + data_path_ +
-                      "/state cannot be read: " + to_string(journals.error()));
-    }
-    replay_ = *std::move(journals);
-    if (!replay_.refusal().empty()) {
-        return refuse(replay_.refusal());
-    }
-    for (const auto& [life, facts] : replay_.partitions()) {
-        // A life is named by the op that began it, and that op was stable before anybody wrote
-        // here.
-        if (life.second.value() > replayed_op_.value()) {
-            return refuse(std::format(
-                "{0}/metadata/journal.wal ends at op {1}, but the journals know a partition that "
-                "op {2} "
-                "made or purged: acknowledged changes are lost. Restore the file (bytes that were "
-                "cut "
-                "from it are beside it as .torn-N), or move the files in {0}/state away to give up "
-                "what they hold",
-                data_path_, replayed_op_.value(), life.second.value()));
-        }
-        const metadata::Partition* row = state.find_partition(life.first);
-        if ((row == nullptr || row->incarnation != life.second) &&
-            !trash_.is_retired(life.first, life.second)) {
-            observe::log_error(
-                "server",
-                "the journals know a partition that the metadata log does not; they are kept",
-                {{"partition", life.first}, {"incarnation", life.second}});
-            replay_.keep_files();
-        }
-    }
-    metadata_ = std::make_unique<shard::MetadataPair>(
-        cpus_.size(), shard::MetadataCopy{.state = std::move(state), .registry = &stats_registry_});
-    observe::log_info("server", "replayed",
-                      {{"metadata_op", replayed_op_}, {"journal_records", replay_.record_count()}});
-    return true;
-}
-
 runtime::LoopOptions Node::loop_options(ShardIndex shard) const {
     // Shards that fill all cores would take the time from the clients beside them.
     const bool may_spin = cpus_.size() < std::thread::hardware_concurrency();
@@ -357,6 +236,7 @@ void Node::start_threads() {
         .pool = *pool_,
         .mesh = *mesh_,
         .metadata = *metadata_,
+        .clients = *clients_,
         .offload = *offload_,
         .node = facts_,
         .read_system_stats = read_system_stats,
@@ -420,8 +300,8 @@ void Node::run_shard(ShardIndex index) {
     }
     runtime::Loop& loop = own_loop != nullptr ? *own_loop : *loop0_;
     (own != nullptr ? *own : *io_).use_offload(offload_.get());
-    auto shard = std::make_unique<shard::Shard>(*process_, index, loop,
-                                                index == ShardIndex{0} ? wal_.get() : nullptr);
+    auto shard = std::make_unique<shard::Shard>(
+        *process_, index, loop, index == ShardIndex{0} ? metadata_files_.get() : nullptr);
     shards_[index.value()].store(shard.get(), std::memory_order_release);
     stalls_->watch(loop.stall_probe());
     shard->scope().spawn(serve_on_loop, coro::Anchor<shard::Shard>(*shard),

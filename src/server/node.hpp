@@ -30,8 +30,8 @@
 #include "shard/shard.hpp"
 #include "storage/data_directory.hpp"
 #include "storage/journal_replay.hpp"
+#include "storage/metadata_files.hpp"
 #include "storage/trash.hpp"
-#include "storage/wal.hpp"
 
 namespace galgo::server {
 
@@ -55,6 +55,9 @@ class Node {
     [[nodiscard]] bool open_rings();
     [[nodiscard]] bool replay();
     void make_histograms();
+    [[nodiscard]] bool open_metadata(metadata::State& state);
+    [[nodiscard]] metadata::StateOptions state_options() const;
+    [[nodiscard]] bool check_lives(const metadata::State& state);
     [[nodiscard]] runtime::LoopOptions loop_options(ShardIndex shard) const;
     template <class T>
     T run_alone(UniqueFunction<coro::Task<T>()> start);
@@ -96,10 +99,11 @@ class Node {
     observe::Histogram* metadata_sync_ = nullptr;
 
     metadata::PartitionStatsRegistry stats_registry_;
-    std::unique_ptr<storage::Wal> wal_;
+    std::unique_ptr<storage::MetadataFiles> metadata_files_;
     storage::JournalReplay replay_;
     storage::Trash trash_;
     std::unique_ptr<shard::MetadataPair> metadata_;
+    std::unique_ptr<metadata::ClientTable> clients_;
     shard::NodeFacts facts_;
     std::unique_ptr<shard::Process> process_;
     shard::Shard* shard0_ = nullptr;  ///< while its loop runs

@@ -74,6 +74,7 @@ Task<bool> Node::bring_up() {
                            {{"directory", data_path_ + "/state"}});
     }
     shard::MetadataPlane& plane = *shard0_->plane();
+    co_await plane.settle_snapshot();
     const bool root = co_await ensure_root(plane);
     if (!root) {
         co_return false;
@@ -277,7 +278,7 @@ Task<void> Node::stop() {
     if (!clean) {
         exit_code_ = 1;
     }
-    co_await wal_->close();
+    co_await metadata_files_->close();
 }
 
 }  // namespace galgo::server

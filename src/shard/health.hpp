@@ -12,9 +12,19 @@
 
 namespace galgo::shard {
 
+/// Of the metadata log; all zero on other shards than the first.
+struct MetadataFigures {
+    std::uint64_t entry_count = 0;    ///< changes
+    std::uint64_t batch_count = 0;    ///< groups of them that were written at once
+    std::uint64_t barrier_count = 0;  ///< fdatasyncs
+    std::uint64_t file_count = 0;
+    std::uint64_t snapshot_count = 0;
+};
+
 struct HealthReport {
     std::vector<std::string> faults;
     storage::JournalStats journal;
+    MetadataFigures metadata;
     std::uint64_t open_partitions = 0;
 };
 

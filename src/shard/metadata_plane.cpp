@@ -4,7 +4,9 @@
 #include <array>
 
 #include "base/bytes.hpp"
+#include "base/units.hpp"
 #include "crypto/hash.hpp"
+#include "metadata/node_snapshot.hpp"
 #include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "wire/prepare.hpp"
@@ -16,8 +18,15 @@ using coro::Task;
 
 namespace {
 
+/// Commands that wait for a place in the pipeline; each is of another client.
+constexpr std::uint32_t kWaitingMax = 4096;
+/// A state whose last snapshot was smaller is encoded on the shard's loop: below a millisecond.
+constexpr std::uint64_t kEncodeHereBytesMax = 128 * kKiB;
+/// Between a snapshot that failed and the next try.
+constexpr std::uint64_t kSnapshotRetryNs = kSecond;
 constexpr std::uint64_t kFullDiskLineNs = 10 * kSecond;
 constexpr ShardIndex kMetadataShard{0};
+static_assert(storage::Trash::kLivesMax <= metadata::kEndedLivesMax);
 
 std::vector<std::byte> rejection(ErrorCode code) {
     const auto body = wire::rejection_body(code);
@@ -42,22 +51,31 @@ consensus::BodyDigest digest_of(const metadata::PrepareView& prepare,
 
 }  // namespace
 
-MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::Wal& wal,
+MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair,
+                             metadata::ClientTable& clients, storage::MetadataFiles& files,
                              Options options)
     : loop_(loop),
       pair_(pair),
-      wal_(wal),
+      clients_(clients),
+      files_(files),
       options_(std::move(options)),
       group_options_{.pipeline_max = options_.pipeline_max},
       driver_(
           pipelines_, group_options_, consensus::kMetadataGroup, Incarnation{0},
           {.head = {.op = options_.head}, .commit = {}, .last_timestamp = options_.last_timestamp}),
       work_(loop.ready()),
+      places_(loop.ready(), options_.pipeline_max),
+      head_(options_.head),
+      applied_(options_.head),
+      applied_timestamp_(options_.last_timestamp),
+      snapshot_done_(loop.ready()),
+      publishable_(loop.ready()),
       scope_(loop.ready()) {}
 
 MetadataPlane::~MetadataPlane() = default;
 
 void MetadataPlane::start() {
+    publishable_.set();
     scope_.spawn(publish_loop, coro::Anchor<MetadataPlane>(*this));
 }
 
@@ -194,15 +212,34 @@ Task<ErrorCode> MetadataPlane::propose_for_client(InFlight& in_flight,
 
 /// Takes an admitted operation through the log and waits until it is published.
 Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted admitted) {
-    if (fenced_) {
-        co_return ErrorCode::kTransientNotCommitted;
+    if (waiting_count_ >= kWaitingMax) {
+        co_return ErrorCode::kTransientNotAccepted;
+    }
+    ++waiting_count_;
+    co_await places_.acquire();
+    // A snapshot that is being taken makes room in the tail; the place is kept meanwhile.
+    while (!fenced_ && !files_.tail_has_room(head_) && start_snapshot()) {
+        co_await snapshot_done_.wait();
+    }
+    --waiting_count_;
+    // From here to the append nothing suspends: ops enter the log in the order of their numbers.
+    if (fenced_ || !has_room(wire::kPrepareHeaderSize + admitted.body.size())) {
+        places_.release();
+        work_.set();  // stop() may wait for the last one
+        if (!fenced_) {
+            note_full_disk();
+        }
+        co_return fenced_ ? ErrorCode::kTransientNotCommitted : ErrorCode::kTransientNotAccepted;
     }
     const Instant began = loop_.io().now();
     if (const Status taken = driver_.admit(in_flight, loop_.wall_now(),
                                            digest_of(in_flight.operation.prepare, admitted));
         !taken.has_value()) {
+        places_.release();
+        work_.set();
         co_return taken.error().code;
     }
+    head_ = in_flight.op();
     metadata::PrepareView& prepare = in_flight.operation.prepare;
     prepare.operation = admitted.operation;
     prepare.op = in_flight.op();
@@ -223,8 +260,8 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     wire::encode_prepare_header(MutableBytes(entry).first(wire::kPrepareHeaderSize), header,
                                 in_flight.operation.body);
     std::ranges::copy(in_flight.operation.body, entry.begin() + wire::kPrepareHeaderSize);
-    const Status written = co_await wal_.append(std::move(entry));
-    if (!written.has_value() && !fenced_ && wal_.poisoned()) {
+    const Status written = co_await files_.wal().append(prepare.op, std::move(entry));
+    if (!written.has_value() && !fenced_ && files_.wal().poisoned()) {
         fenced_ = true;
         observe::log_error(
             "metadata", "the metadata log cannot be written; changes are refused until a restart",
@@ -233,6 +270,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     driver_.appended(in_flight, written.has_value(), [this](replication::Proposal& proposal) {
         on_commit(static_cast<InFlight&>(proposal));
     });
+    places_.release();
     if (stopping_) {
         work_.set();  // a failed one has nothing to publish, and may be the last that the stop
                       // awaits
@@ -243,7 +281,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
         co_return ErrorCode::kOk;
     }
     if (!written.has_value() && !fenced_) {
-        note_full_disk(written.error());
+        note_full_disk();
         co_return ErrorCode::kTransientNotAccepted;  // nothing of it is left: ask again
     }
     // Written or not, nobody knows: the client may ask again and will be told the same.
@@ -251,12 +289,12 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
 }
 
 /// The client repeats its request: one line for many.
-void MetadataPlane::note_full_disk(const Error& error) {
+void MetadataPlane::note_full_disk() {
     const Instant now = loop_.now();
     if (now >= next_full_disk_line_at_) {
         next_full_disk_line_at_ = now.plus(kFullDiskLineNs);
         observe::log_error("metadata", "no room for the metadata log; changes are refused for now",
-                           {{"error", to_string(error)}});
+                           {{"head", head_}, {"snapshot", files_.snapshot_op()}});
     }
 }
 
@@ -275,10 +313,15 @@ Task<void> MetadataPlane::publish_loop(coro::Anchor<MetadataPlane> plane) {
         co_await self.work_.wait();
         self.work_.clear();
         while (!self.committed_.empty()) {
-            co_await self.pair_.until_writable(self.loop_);
+            // Asked together, and nothing suspends before the publish.
+            while (!self.publishable_.is_set() || !self.pair_.old_copy_free()) {
+                co_await self.publishable_.wait();
+                co_await self.pair_.until_writable(self.loop_);
+            }
             self.publish_committed();
+            (void)self.start_snapshot();
         }
-        if (self.stopping_ && self.driver_.group().in_flight() == 0) {
+        if (self.stopping_ && self.driver_.group().in_flight() == 0 && self.waiting_count_ == 0) {
             co_return;
         }
     }
@@ -298,6 +341,8 @@ void MetadataPlane::publish_committed() {
         }
         metadata::record_commit(clients_, prepare, in_flight.applied, in_flight.applied.payload);
     }
+    applied_ = committed_.back()->operation.prepare.op;
+    applied_timestamp_ = committed_.back()->operation.prepare.timestamp;
     pair_.publish();
     for (std::size_t i = 0; i < count; ++i) {
         InFlight& in_flight = *committed_.front();
@@ -307,6 +352,71 @@ void MetadataPlane::publish_committed() {
         }
         in_flight.settle(ErrorCode::kOk);
     }
+}
+
+/// For one more entry in the log, and for it behind the last snapshot?
+bool MetadataPlane::has_room(std::size_t entry_bytes) {
+    return files_.tail_has_room(head_) && files_.wal().has_room(entry_bytes);
+}
+
+/// Is one being taken, now or already? None is while the last one failed a moment ago.
+bool MetadataPlane::start_snapshot() {
+    if (!snapshot_running_ && !fenced_ && !stopping_ && loop_.now() >= next_snapshot_at_ &&
+        files_.snapshot_due(applied_)) {
+        snapshot_running_ = true;
+        snapshot_done_.clear();
+        scope_.spawn(snapshot_in_background, coro::Anchor<MetadataPlane>(*this));
+    }
+    return snapshot_running_;
+}
+
+Task<void> MetadataPlane::snapshot_in_background(coro::Anchor<MetadataPlane> plane) {
+    co_await plane->take_snapshot();
+}
+
+Task<void> MetadataPlane::settle_snapshot() {
+    if (start_snapshot()) {
+        co_await snapshot_done_.wait();
+    }
+}
+
+/// Encodes what is published and installs it. The caller has set snapshot_running_.
+Task<void> MetadataPlane::take_snapshot() {
+    std::vector<metadata::EndedLife> lives;
+    if (options_.trash != nullptr) {
+        lives = options_.trash->retired_lives();
+    }
+    // Nothing is published before this is encoded: the published copy stays as it is, and so does
+    // the client table.
+    const auto encode = [&state = pair_.read(kMetadataShard).state, &clients = clients_, &lives,
+                         op = applied_, timestamp = applied_timestamp_] {
+        return storage::seal_snapshot(
+            {.op = op,
+             .timestamp = timestamp,
+             .payload = metadata::encode_node_snapshot(state, clients, lives)});
+    };
+    Result<storage::SealedSnapshot> sealed = storage::SealedSnapshot{};
+    // The first one is small too: there is not much log before it.
+    if (options_.offload == nullptr || files_.snapshot_size() <= kEncodeHereBytesMax) {
+        sealed = encode();
+    } else {
+        publishable_.clear();
+        sealed = co_await runtime::offload(*options_.offload, encode);
+        publishable_.set();
+    }
+    Status status;
+    if (sealed.has_value()) {
+        status = co_await files_.install_snapshot(*std::move(sealed));
+    } else {
+        status = std::unexpected(sealed.error());
+    }
+    if (!status.has_value()) {
+        next_snapshot_at_ = loop_.now().plus(kSnapshotRetryNs);
+        observe::log_warn("metadata", "no snapshot of the metadata could be written",
+                          {{"op", applied_}, {"error", to_string(status.error())}});
+    }
+    snapshot_running_ = false;
+    snapshot_done_.set();
 }
 
 }  // namespace galgo::shard

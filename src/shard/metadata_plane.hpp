@@ -5,9 +5,14 @@
 // A command: client table (is it a repetition?) -> admit (decode and bound) -> consensus group (op
 // number) -> WAL (group commit) -> commit -> apply to the hidden copy -> publish -> reply. What
 // commits while the old readers are still inside is applied and published together. A full disk
-// refuses changes with 58 while it is full. Any other failure of the WAL fences the plane: reads
+// refuses changes with 58 while it is full. Any other failure of the log fences the plane: reads
 // and messages go on, changes are refused with 57 until a restart, because nobody knows what the
 // disk holds. (The end of a session is refused for good: the restart ends it.)
+//
+// When a pipeline is full, commands wait for a place in it, so that those answered by one barrier
+// make room for a full group of the next. Every so many changes the published state is encoded (on
+// the offload thread when it is large; nothing is published meanwhile), written as a snapshot, and
+// the log before it goes. Commands wait for a snapshot that the log needs to go on.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +29,11 @@
 #include "metadata/operation.hpp"
 #include "replication/group_driver.hpp"
 #include "runtime/loop.hpp"
+#include "runtime/offload.hpp"
 #include "shard/message.hpp"
 #include "shard/metadata_store.hpp"
-#include "storage/wal.hpp"
+#include "storage/metadata_files.hpp"
+#include "storage/trash.hpp"
 
 namespace galgo::observe {
 class Histogram;
@@ -46,11 +53,15 @@ class MetadataPlane : public coro::Anchored {
         std::uint32_t tokens_per_user_max = metadata::kTokensPerUserMaxDefault;
         OnChanges on_changes;
         observe::Histogram* commit_times =
-            nullptr;  ///< admission to published; null = not recorded
+            nullptr;                               ///< admission to published; null = not recorded
+        runtime::OffloadQueue* offload = nullptr;  ///< null: snapshots are encoded here
+        /// Knows the lives of partitions that ended; null: snapshots tell of none.
+        const storage::Trash* trash = nullptr;
     };
 
-    /// `pair` holds the state that the WAL replayed to; `wal` is open behind its last entry.
-    MetadataPlane(runtime::Loop& loop, MetadataPair& pair, storage::Wal& wal, Options options);
+    /// `pair` and `clients` hold what `files` replayed to; all outlive the plane.
+    MetadataPlane(runtime::Loop& loop, MetadataPair& pair, metadata::ClientTable& clients,
+                  storage::MetadataFiles& files, Options options);
     ~MetadataPlane();
 
     /// Begins to publish. Called once, on the running loop.
@@ -70,8 +81,14 @@ class MetadataPlane : public coro::Anchored {
     coro::Task<MetadataReply> end_session(ClientId client, SessionId session);
     /// An operation of the server itself, with root's rights.
     coro::Task<Status> propose_own(metadata::Admitted admitted);
+    /// Takes a snapshot now if one is due. Before the first proposal of a start, so that it finds
+    /// room.
+    coro::Task<void> settle_snapshot();
+    /// Once a second.
+    void tick() { files_.wal().tick(); }
 
     [[nodiscard]] OpNumber commit() const noexcept { return driver_.group().commit(); }
+    [[nodiscard]] const storage::MetadataFiles& files() const noexcept { return files_; }
     [[nodiscard]] bool fenced() const noexcept { return fenced_; }
 
  private:
@@ -85,22 +102,35 @@ class MetadataPlane : public coro::Anchored {
     coro::Task<ErrorCode> propose(InFlight& in_flight, metadata::Admitted admitted);
     coro::Task<ErrorCode> propose_for_client(InFlight& in_flight, metadata::Admitted admitted);
     void on_commit(InFlight& in_flight);
+    [[nodiscard]] bool has_room(std::size_t entry_bytes);
     static coro::Task<void> publish_loop(coro::Anchor<MetadataPlane> plane);
+    static coro::Task<void> snapshot_in_background(coro::Anchor<MetadataPlane> plane);
+    bool start_snapshot();
+    coro::Task<void> take_snapshot();
     void publish_committed();
-    void note_full_disk(const Error& error);
+    void note_full_disk();
     [[nodiscard]] MetadataReply transient(ErrorCode code) const;
 
     runtime::Loop& loop_;
     MetadataPair& pair_;
-    storage::Wal& wal_;
+    metadata::ClientTable& clients_;  ///< changes with the published state
+    storage::MetadataFiles& files_;
     Options options_;
     consensus::PipelinePool pipelines_;
     consensus::ReplicaOptions group_options_;
     replication::GroupDriver driver_;
-    metadata::ClientTable clients_;
     std::set<ClientId> clients_in_flight_;
     std::deque<InFlight*> committed_;  ///< in log order, not applied yet
     coro::Event work_;                 ///< something was committed, or stop
+    coro::Semaphore places_;           ///< in the pipeline
+    std::uint32_t waiting_count_ = 0;  ///< for a place
+    OpNumber head_;                    ///< last op that was admitted
+    OpNumber applied_;                 ///< last op of the published state
+    Timestamp applied_timestamp_;
+    bool snapshot_running_ = false;
+    coro::Event snapshot_done_;
+    Instant next_snapshot_at_{0};  ///< after a failure: not before
+    coro::Event publishable_;      ///< nobody encodes the published copy elsewhere
     coro::Scope scope_;
     bool stopping_ = false;
     bool fenced_ = false;

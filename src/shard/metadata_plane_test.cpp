@@ -13,6 +13,7 @@
 #include "memory/buffer_pool.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
+#include "shard/metadata_recovery.hpp"
 #include "wire/replies.hpp"
 #include "wire/requests.hpp"
 
@@ -55,40 +56,67 @@ class MetadataPlaneTest : public testing::Test {
     explicit MetadataPlaneTest(std::size_t sessions_max = 4)
         : node_(world_.add_node()),
           pool_(memory::PoolOptions{.budget_bytes = 16 * kMiB}),
-          pair_(1, MetadataCopy{.state = metadata::State({.sessions_max = sessions_max}),
-                                .registry = &registry_}) {
-        pair_.attach(kShard, *node_.loop);
-        EXPECT_TRUE(world_.run(node_, boot(*this)).has_value());
+          sessions_max_(sessions_max) {
+        world_.run(node_, runtime::make_directories(*node_.io, "/metadata"));
+        node_.disk->sync_all();
+        open();
+        EXPECT_TRUE(
+            world_.run(node_, plane_->propose_own(metadata::make_create_root("iggy", "hash")))
+                .has_value());
     }
-    ~MetadataPlaneTest() override {
+    ~MetadataPlaneTest() override { close(); }
+
+    void open() {
+        trash_ = std::make_unique<storage::Trash>("/trash");
+        auto found = world_.run(
+            node_, recover_metadata(*node_.io, node_.queue(),
+                                    {.directory = "/metadata", .snapshot_ops = snapshot_ops_},
+                                    {.sessions_max = sessions_max_}, registry_, *trash_));
+        ASSERT_TRUE(found.has_value()) << found.error().text;
+        files_ = std::move(found->files);
+        clients_ = std::move(found->clients);
+        pair_ = std::make_unique<MetadataPair>(
+            1, MetadataCopy{.state = std::move(found->state), .registry = &registry_});
+        pair_->attach(kShard, *node_.loop);
+        plane_ = std::make_unique<MetadataPlane>(
+            *node_.loop, *pair_, *clients_, *files_,
+            MetadataPlane::Options{
+                .head = found->head,
+                .last_timestamp = found->last_timestamp,
+                .on_changes =
+                    [this](const std::vector<metadata::Change>& changes) { on_changes(changes); },
+                .trash = trash_.get()});
+        plane_->start();
+    }
+    void close() {
         world_.run(node_, plane_->stop());
-        world_.run(node_, wal_->close());
+        world_.run(node_, files_->close());
         world_.kill(node_);
     }
-
-    static Task<Status> boot(MetadataPlaneTest& test) {
-        runtime::IoBackend& io = *test.node_.io;
-        GALGO_CO_TRY(co_await runtime::make_directories(io, "/metadata"));
-        auto opened = co_await storage::Wal::open(
-            io, test.node_.queue(), "/metadata/journal.wal",
-            [](const wire::PrepareHeader&, ConstBytes) -> Status { return {}; });
-        if (!opened.has_value()) {
-            co_return std::unexpected(opened.error().error);
+    /// The next life of the process, without what server/ does at a start: sessions stay.
+    void restart() {
+        end_life();
+        open();
+    }
+    void end_life() {
+        close();
+        plane_.reset();
+        files_.reset();
+        pair_.reset();
+        world_.restart(node_, runtime_sim::CrashKind::kPower);
+    }
+    /// What is known of ended lives, as shard.cpp tells it.
+    void on_changes(const std::vector<metadata::Change>& changes) {
+        for (const metadata::Change& change : changes) {
+            changes_.push_back(change);
+            if (change.kind == metadata::ChangeKind::kPartitionDeleted ||
+                change.kind == metadata::ChangeKind::kPartitionPurged) {
+                trash_->note_retired(change.partition, change.incarnation_before);
+            }
         }
-        test.wal_ = *std::move(opened);
-        test.plane_ = std::make_unique<MetadataPlane>(
-            *test.node_.loop, test.pair_, *test.wal_,
-            MetadataPlane::Options{
-                .on_changes = [&test](const std::vector<metadata::Change>& changes) {
-                    test.changes_.insert(test.changes_.end(), changes.begin(), changes.end());
-                }});
-        test.plane_->start();
-        const Status created =
-            co_await test.plane_->propose_own(metadata::make_create_root("iggy", "hash"));
-        co_return created;
     }
 
-    [[nodiscard]] const metadata::State& state() const { return pair_.read(kShard).state; }
+    [[nodiscard]] const metadata::State& state() const { return pair_->read(kShard).state; }
 
     struct Asked {
         ClientId client{};
@@ -146,30 +174,24 @@ class MetadataPlaneTest : public testing::Test {
         end_session(client(999), session);
         return state().find_user_by_name(name)->id;
     }
-    /// What the log holds. Ends the plane and begins another, which has forgotten its clients.
+    /// What the log holds. Ends the plane and begins the next life.
     std::vector<wire::PrepareHeader> logged() {
         std::vector<wire::PrepareHeader> headers;
-        world_.run(node_, plane_->stop());
-        world_.run(node_, wal_->close());
-        EXPECT_TRUE(world_.run(node_, reopen(*this, headers)).has_value());
+        end_life();
+        auto opened =
+            world_.run(node_, storage::MetadataFiles::open(
+                                  *node_.io, node_.queue(), {.directory = "/metadata"},
+                                  [](const storage::SnapshotContents*) -> Status { return {}; },
+                                  [&headers](const wire::PrepareHeader& header,
+                                             ConstBytes) -> std::expected<void, std::string> {
+                                      headers.push_back(header);
+                                      return {};
+                                  }));
+        EXPECT_TRUE(opened.has_value());
+        world_.run(node_, (*opened)->close());
+        opened->reset();
+        open();
         return headers;
-    }
-    static Task<Status> reopen(MetadataPlaneTest& test, std::vector<wire::PrepareHeader>& headers) {
-        auto opened = co_await storage::Wal::open(
-            *test.node_.io, test.node_.queue(), "/metadata/journal.wal",
-            [&headers](const wire::PrepareHeader& header, ConstBytes) -> Status {
-                headers.push_back(header);
-                return {};
-            });
-        if (!opened.has_value()) {
-            co_return std::unexpected(opened.error().error);
-        }
-        test.wal_ = *std::move(opened);
-        test.plane_ =
-            std::make_unique<MetadataPlane>(*test.node_.loop, test.pair_, *test.wal_,
-                                            MetadataPlane::Options{.head = headers.back().op});
-        test.plane_->start();
-        co_return Status{};
     }
     MetadataReply end_session(ClientId who, SessionId session) {
         return world_.run(node_, plane_->end_session(who, session));
@@ -178,9 +200,13 @@ class MetadataPlaneTest : public testing::Test {
     runtime_sim::TestWorld world_{1};
     runtime_sim::Node& node_;
     memory::BufferPool pool_;
+    std::size_t sessions_max_;
+    std::uint64_t snapshot_ops_ = 512;
     metadata::PartitionStatsRegistry registry_;
-    MetadataPair pair_;
-    std::unique_ptr<storage::Wal> wal_;
+    std::unique_ptr<storage::Trash> trash_;
+    std::unique_ptr<storage::MetadataFiles> files_;
+    std::unique_ptr<metadata::ClientTable> clients_;
+    std::unique_ptr<MetadataPair> pair_;
     std::unique_ptr<MetadataPlane> plane_;
     std::vector<metadata::Change> changes_;
 };
@@ -381,13 +407,26 @@ TEST_F(MetadataPlaneTest, AFencedLogRefusesTheEndOfASessionForGood) {
 
 TEST_F(MetadataPlaneTest, AFullDiskRefusesTheEndOfASessionForAWhile) {
     const SessionId session = login(client(1));
-    node_.disk->add_fault({.op = runtime_sim::DiskOp::kWrite,
-                           .path_contains = "journal.wal",
-                           .times = 1,
-                           .error = ENOSPC});
+    node_.disk->set_capacity(node_.disk->used_bytes());
+    MetadataReply reply;
+    for (std::uint64_t request = 1;
+         request < 2000 && reply.body != rejection(E::kTransientNotAccepted); ++request) {
+        reply = ask({.client = client(1),
+                     .session = session,
+                     .request = request,
+                     .operation = Operation::kCreateStream,
+                     .body = create_stream("s" + std::to_string(request))});
+    }
+    EXPECT_EQ(reply.body, rejection(E::kTransientNotAccepted));
     EXPECT_EQ(end_session(client(1), session).status, E::kTransientNotAccepted);
     EXPECT_FALSE(plane_->fenced());
-    EXPECT_EQ(end_session(client(1), session).status, E::kOk);
+    node_.disk->set_capacity(1ULL << 40U);
+    MetadataReply ended = end_session(client(1), session);
+    if (ended.status != E::kOk) {  // the one that asked for the room
+        world_.run_for(kSecond);
+        ended = end_session(client(1), session);
+    }
+    EXPECT_EQ(ended.status, E::kOk);
 }
 
 TEST_F(MetadataPlaneTest, APasswordThatChangedSinceItWasVerifiedIsRefused) {
@@ -408,6 +447,59 @@ TEST_F(MetadataPlaneTest, APasswordThatChangedSinceItWasVerifiedIsRefused) {
     EXPECT_EQ(world_.run(node_, plane_->register_client(client(2), late)).eviction,
               EvictionReason::kInvalidCredentials);
     login(client(2), alice);
+}
+
+// By the log alone, and by a snapshot with the log behind it.
+TEST_F(MetadataPlaneTest, ARestartKnowsWhatWasAnsweredAndWhichLivesEnded) {
+    for (const std::uint64_t snapshot_ops : {512U, 4U}) {
+        SCOPED_TRACE(snapshot_ops);
+        snapshot_ops_ = snapshot_ops;
+        restart();
+        const SessionId session = login(client(1));
+        const auto request = [&](std::uint64_t number, Operation operation, auto&& body) {
+            return Asked{.client = client(1),
+                         .session = session,
+                         .request = number,
+                         .operation = operation,
+                         .body = body};
+        };
+        const auto stream = wire::Identifier::named("s");
+        const auto topic = wire::Identifier::named("t");
+        const Asked create = request(1, Operation::kCreateStream, create_stream("s"));
+        const MetadataReply created = ask(create);
+        EXPECT_GT(created.body.size(), wire::kResultOk.size());
+        EXPECT_EQ(
+            ask(request(2, Operation::kCreateTopic,
+                        encoded(wire::CreateTopicRequest{
+                            .stream = stream, .partitions_count = 2, .name = "t", .options = {}})))
+                .status,
+            E::kOk);
+        changes_.clear();
+        ask(request(3, Operation::kPurgeTopic, encoded(wire::TopicRequest{stream, topic})));
+        ask(request(4, Operation::kDeletePartitions,
+                    encoded(wire::PartitionsRequest{stream, topic, 1})));
+        ask(request(
+            5, Operation::kUpdateStream,
+            encoded(wire::UpdateStreamRequest{.stream = stream, .name = "new", .options = {}})));
+        std::vector<storage::Trash::Life> ended;
+        for (const metadata::Change& change : changes_) {
+            if (change.kind == metadata::ChangeKind::kPartitionPurged ||
+                change.kind == metadata::ChangeKind::kPartitionDeleted) {
+                ended.emplace_back(change.partition, change.incarnation_before);
+            }
+        }
+        EXPECT_EQ(ended.size(), 3U);
+        restart();
+        EXPECT_EQ(files_->loaded_snapshot_op() > OpNumber{0}, snapshot_ops == 4);
+        expect_same(ask(create), created);
+        for (const auto& [partition, incarnation] : ended) {
+            EXPECT_TRUE(trash_->is_retired(partition, incarnation));
+            // It began before the snapshot and nobody knows it: that proves nothing.
+            EXPECT_FALSE(trash_->is_retired(partition, Incarnation(1)));
+        }
+        ask(request(6, Operation::kDeleteStream, delete_stream("new")));
+        end_session(client(1), session);
+    }
 }
 
 struct Two {

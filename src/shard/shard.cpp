@@ -32,7 +32,7 @@ storage::JournalOptions journal_options(const Process& process, ShardIndex self)
 
 }  // namespace
 
-Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wal* wal)
+Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::MetadataFiles* files)
     : process_(process),
       self_(self),
       loop_(loop),
@@ -49,19 +49,21 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wa
               .commit_times = times_of(process, self).partition_commit,
               .segment_sync_times = times_of(process, self).segment_sync}),
       owner_(table_, MetadataReader(process.metadata, self)),
-      plane_(wal == nullptr ? nullptr
-                            : std::make_unique<MetadataPlane>(
-                                  loop_, process.metadata, *wal,
-                                  MetadataPlane::Options{
-                                      .pipeline_max = process.metadata_pipeline_max,
-                                      .head = process.metadata_head,
-                                      .last_timestamp = process.metadata_timestamp,
-                                      .tokens_per_user_max = process.tokens_per_user_max,
-                                      .on_changes =
-                                          [this](const std::vector<metadata::Change>& changes) {
-                                              on_changes(changes);
-                                          },
-                                      .commit_times = times_of(process, self).metadata_commit})),
+      plane_(files == nullptr ? nullptr
+                              : std::make_unique<MetadataPlane>(
+                                    loop_, process.metadata, process.clients, *files,
+                                    MetadataPlane::Options{
+                                        .pipeline_max = process.metadata_pipeline_max,
+                                        .head = process.metadata_head,
+                                        .last_timestamp = process.metadata_timestamp,
+                                        .tokens_per_user_max = process.tokens_per_user_max,
+                                        .on_changes =
+                                            [this](const std::vector<metadata::Change>& changes) {
+                                                on_changes(changes);
+                                            },
+                                        .commit_times = times_of(process, self).metadata_commit,
+                                        .offload = &process.offload,
+                                        .trash = &process.trash})),
       router_(process.mesh, self, slots_, owner_, plane_.get()),
       services_{.loop = loop_,
                 .metadata = MetadataReader(process.metadata, self),
@@ -131,8 +133,18 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
                             .open_partitions = shard->table_.open_count()};
-        if (shard->plane_ != nullptr && shard->plane_->fenced()) {
-            report.faults.emplace_back("the metadata log cannot be written");
+        if (shard->plane_ != nullptr) {
+            MetadataPlane& plane = *shard->plane_;
+            plane.tick();
+            if (plane.fenced()) {
+                report.faults.emplace_back("the metadata log cannot be written");
+            }
+            const storage::MetadataFiles& files = plane.files();
+            report.metadata = {.entry_count = files.wal().entry_count(),
+                               .batch_count = files.wal().batch_count(),
+                               .barrier_count = files.wal().barrier_count(),
+                               .file_count = files.wal().file_count(),
+                               .snapshot_count = files.snapshot_count()};
         }
         if (const std::size_t count = shard->owner_.unopened_count(); count != 0) {
             report.faults.push_back(std::format("{} partitions cannot be opened", count));

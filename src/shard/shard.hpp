@@ -48,6 +48,7 @@ struct Process {
     memory::BufferPool& pool;
     ShardMesh& mesh;
     MetadataPair& metadata;
+    metadata::ClientTable& clients;  ///< shard 0's alone
     runtime::OffloadQueue& offload;
     NodeFacts& node;
     ReadSystemStats read_system_stats = nullptr;
@@ -68,8 +69,8 @@ struct Process {
 
 class Shard : public coro::Anchored {
  public:
-    /// `loop` is this shard's and outlives it; `wal` on shard 0 only.
-    Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Wal* wal);
+    /// `loop` is this shard's and outlives it; `files` on shard 0 only, null elsewhere.
+    Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::MetadataFiles* files);
     ~Shard();
 
     [[nodiscard]] runtime::Loop& loop() noexcept { return loop_; }

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFormatPrefix = "galgo-data-format ";
 constexpr std::string_view kFormatLayout =
-    "layout: metadata/journal.wal state/journal-*.wal "
+    "layout: metadata/{superblock,journal.wal.*,snapshot.*} state/journal-*.wal "
     "streams/S/topics/T/partitions/P/{segments,offsets}\n";
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kPrivateMode = 0700;
@@ -152,6 +152,12 @@ std::string check_format(const std::string& path) {
         return std::format(
             "data directory {}: written by a newer version (format {}, this one knows {})", path,
             version, kDataFormatVersion);
+    }
+    if (version < kDataFormatVersion) {
+        return std::format(
+            "data directory {}: FORMAT names the older layout {}, this version reads {}: use the "
+            "version that wrote it, another data path, or give up all data with --fresh",
+            path, version, kDataFormatVersion);
     }
     return {};
 }

@@ -3,7 +3,7 @@
 // `{path}/LOCK` for as long as the object lives. The descriptor is exposed so that every ring can
 // hold it too: the lock then outlives I/O that is still in flight when the process is killed.
 //
-// `FORMAT` names version and layout as text; a directory of a newer version is refused. Directories
+// `FORMAT` names version and layout as text; a directory of another version is refused. Directories
 // are made with mode 0750, metadata with 0700.
 //
 // This file alone uses plain system calls: it runs in main() before any ring exists.
@@ -15,7 +15,7 @@
 
 namespace galgo::storage {
 
-inline constexpr std::uint32_t kDataFormatVersion = 1;
+inline constexpr std::uint32_t kDataFormatVersion = 2;
 
 struct DataDirectoryOptions {
     std::string path;

@@ -197,6 +197,23 @@ TEST(Trash, TakesFilesAndWholeDirectories) {
     EXPECT_FALSE(node.disk->exists("/data/trash/8-1"));
 }
 
+TEST(Trash, RemembersTheLivesThatEndedLast) {
+    Trash trash("/trash");
+    for (std::uint64_t i = 0; i <= Trash::kLivesMax; ++i) {
+        for (int twice = 0; twice < 2; ++twice) {
+            trash.note_retired(PartitionKey(i % 7), Incarnation(i));
+        }
+    }
+    const std::vector<Trash::Life> lives = trash.retired_lives();
+    ASSERT_EQ(lives.size(), Trash::kLivesMax);
+    EXPECT_EQ(lives.front(), Trash::Life(PartitionKey(1), Incarnation(1)));
+    EXPECT_EQ(lives.back().second, Incarnation(Trash::kLivesMax));
+    EXPECT_FALSE(trash.is_retired(PartitionKey(0), Incarnation(0))) << "forgotten";
+    EXPECT_TRUE(trash.is_retired(PartitionKey(1), Incarnation(1)));
+    EXPECT_FALSE(trash.is_retired(PartitionKey(2), Incarnation(1))) << "of another partition";
+    EXPECT_FALSE(trash.is_retired(PartitionKey(1), Incarnation(Trash::kLivesMax + 7)));
+}
+
 TEST(Containers, RingAndInlineVector) {
     Ring<int> ring;
     for (int round = 0; round < 5; ++round) {
@@ -257,10 +274,15 @@ TEST_F(DataDirectoryTest, LocksMakesAndRefuses) {
     EXPECT_TRUE(std::filesystem::exists(path_ + "/state/x"));
     ASSERT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());
     EXPECT_FALSE(std::filesystem::exists(path_ + "/state/x"));
-    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 2\n";
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 3\n";
     const auto newer = DataDirectory::open({.path = path_});
     ASSERT_FALSE(newer.has_value());
     EXPECT_NE(newer.error().find("newer"), std::string::npos);
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 1\n";
+    const auto older = DataDirectory::open({.path = path_});
+    ASSERT_FALSE(older.has_value());
+    EXPECT_NE(older.error().find("older layout 1"), std::string::npos) << older.error();
+    EXPECT_NE(older.error().find("--fresh"), std::string::npos) << older.error();
     std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "nonsense\n";
     EXPECT_FALSE(DataDirectory::open({.path = path_}).has_value());
     EXPECT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());

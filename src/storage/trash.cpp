@@ -1,7 +1,6 @@
 // Renaming into the trash, and deletion of large files in small steps.
 #include "storage/trash.hpp"
 
-#include <algorithm>
 #include <cerrno>
 
 #include "base/units.hpp"
@@ -85,20 +84,25 @@ Task<Status> Trash::take(runtime::IoBackend& io, std::string from, std::string n
 
 void Trash::note_retired(PartitionKey partition, Incarnation incarnation) {
     const std::scoped_lock lock(retired_mutex_);
-    std::vector<Incarnation>& lives = retired_[partition];
-    if (std::ranges::contains(lives, incarnation)) {
+    const Life life(partition, incarnation);
+    if (!retired_set_.insert(life).second) {
         return;
     }
-    if (lives.size() == kLivesMax) {
-        lives.erase(lives.begin());
+    retired_.push_back(life);
+    if (retired_.size() > kLivesMax) {
+        retired_set_.erase(retired_.front());
+        retired_.pop_front();
     }
-    lives.push_back(incarnation);
 }
 
 bool Trash::is_retired(PartitionKey partition, Incarnation incarnation) const {
     const std::scoped_lock lock(retired_mutex_);
-    const auto found = retired_.find(partition);
-    return found != retired_.end() && std::ranges::contains(found->second, incarnation);
+    return retired_set_.contains(Life(partition, incarnation));
+}
+
+std::vector<Trash::Life> Trash::retired_lives() const {
+    const std::scoped_lock lock(retired_mutex_);
+    return {retired_.begin(), retired_.end()};
 }
 
 Task<Result<bool>> Trash::empty(runtime::IoBackend& io, coro::ReadyQueue& ready,

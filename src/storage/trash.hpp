@@ -7,9 +7,11 @@
 #pragma once
 
 #include <atomic>
-#include <map>
+#include <deque>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -22,6 +24,10 @@ namespace galgo::storage {
 
 class Trash {
  public:
+    /// Enough for all that is still on its way here: renames take moments, a snapshot of the
+    /// metadata is hundreds of changes away.
+    static constexpr std::size_t kLivesMax = 65536;
+
     /// `directory` may be absent; it is on the file system of the data.
     explicit Trash(std::string directory) : directory_(std::move(directory)) {}
 
@@ -30,10 +36,15 @@ class Trash {
     /// power `from` may be there again. Any shard.
     coro::Task<Status> take(runtime::IoBackend& io, std::string from, std::string name);
 
+    using Life = std::pair<PartitionKey, Incarnation>;
     /// A deletion or purge in the metadata log ended that life of the partition: its files may go.
-    /// The latest lives of each partition are remembered. Any thread.
+    /// The last kLivesMax are remembered. Any thread; in the order of the log.
     void note_retired(PartitionKey partition, Incarnation incarnation);
+    /// Is the end of that life among what is remembered? If not, its files may be all that is left
+    /// of something: they are kept. Any thread.
     [[nodiscard]] bool is_retired(PartitionKey partition, Incarnation incarnation) const;
+    /// What is remembered, oldest first: the next start learns it from a snapshot. Any thread.
+    [[nodiscard]] std::vector<Life> retired_lives() const;
 
     /// Was something put there since the last emptying began, or was something left by it? True
     /// after the start. Any thread.
@@ -48,11 +59,10 @@ class Trash {
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
 
  private:
-    static constexpr std::size_t kLivesMax = 64;
-
     std::string directory_;
     mutable std::mutex retired_mutex_;
-    std::map<PartitionKey, std::vector<Incarnation>> retired_;  ///< at most kLivesMax each
+    std::deque<Life> retired_;  ///< oldest first, at most kLivesMax
+    std::set<Life> retired_set_;
     std::atomic<bool> has_work_{true};
 };
 

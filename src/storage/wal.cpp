@@ -1,4 +1,4 @@
-// The log of the metadata group.
+// Appending to the log of the metadata group, and its files. Opening is in wal_recovery.cpp.
 #include "storage/wal.hpp"
 
 #include <algorithm>
@@ -17,310 +17,326 @@ using coro::Task;
 namespace {
 
 constexpr std::uint32_t kModeBits = 0600;
-constexpr std::size_t kWindowBytes = 1 * kMiB;
 /// Bytes of one group commit; what is left waits for the next.
-constexpr std::size_t kGroupBytesMax = 8 * kMiB;
-/// Allocated ahead in one piece: a thousand entries and more. The next piece when half is used.
-constexpr std::uint64_t kReserveBytes = 512 * kKiB;
-
-std::string parent_of(const std::string& path) {
-    const std::size_t slash = path.rfind('/');
-    return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-std::unexpected<WalFailure> failure(const Error& error, std::string text) {
-    return std::unexpected(WalFailure{.error = error, .text = std::move(text)});
-}
-
-std::string lost_text(const std::string& path, std::string_view what, std::string_view proof) {
-    return std::format(
-        "{} {}, but {}: restore the file from a copy, or start with --fresh to delete everything",
-        path, what, proof);
-}
+constexpr std::size_t kGroupBytesMax = 1 * kMiB;
+/// A new file is pre-written in pieces of that size.
+constexpr std::size_t kFillBytes = 256 * kKiB;
+constexpr std::size_t kWriteNowMax = 64 * kKiB;
+/// Turns of the ready queue before a group is closed: those who were answered by the last one set
+/// free others who wait for a place in the pipeline, and these join.
+constexpr int kGatherYields = 4;
 
 }  // namespace
 
-Wal::Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path)
-    : io_(io), ready_(ready), path_(std::move(path)), scope_(ready) {}
-
-Task<std::expected<std::unique_ptr<Wal>, WalFailure>> Wal::open(runtime::IoBackend& io,
-                                                                coro::ReadyQueue& ready,
-                                                                std::string path, OnEntry on_entry,
-                                                                std::string required_by) {
-    std::unique_ptr<Wal> wal(new Wal(io, ready, std::move(path)));
-    if (const Result<runtime::FileFacts> facts = io.file_facts(wal->path_);
-        !facts.has_value() && !required_by.empty()) {
-        co_return failure(facts.error(), lost_text(wal->path_, "is missing", required_by));
-    }
-    const Result<runtime::FileHandle> file =
-        co_await runtime::open(io, wal->path_, runtime::OpenMode::kCreate, kModeBits);
-    if (!file.has_value()) {
-        co_return failure(file.error(),
-                          std::format("cannot open {}: {}", wal->path_, to_string(file.error())));
-    }
-    wal->file_ = *file;
-    // Always: a process that was killed may have made the file and not come this far.
-    const std::string parent = parent_of(wal->path_);
-    const Status synced = co_await runtime::sync_directory(io, parent);
-    if (!synced.has_value()) {
-        (void)co_await runtime::close(io, wal->file_);
-        co_return failure(synced.error(),
-                          std::format("cannot sync {}: {}", parent, to_string(synced.error())));
-    }
-    auto replayed = co_await wal->replay(on_entry, required_by);
-    if (!replayed.has_value()) {
-        (void)co_await runtime::close(io, wal->file_);
-        co_return std::unexpected(std::move(replayed.error()));
-    }
-    co_await wal->reserve();
-    co_return wal;
+Wal::Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, Superblock& superblock, Options options)
+    : io_(io),
+      ready_(ready),
+      superblock_(superblock),
+      options_(std::move(options)),
+      making_(ready, 1),
+      scope_(ready) {
+    GALGO_CHECK(options_.region_bytes % kWalBlockBytes == 0 &&
+                options_.region_bytes >= kWalRegionBytesMin &&
+                options_.region_bytes <= kWalRegionBytesMax);
 }
-
-/// Without room on the disk an append fails before it has written anything. Where the file system
-/// cannot do it, it finds out for itself.
-Task<void> Wal::reserve() {
-    if (reserved_end_ >= size_bytes_ + kReserveBytes / 2) {
-        co_return;
-    }
-    (void)co_await allocate(kReserveBytes);
-}
-
-/// Blocks for `bytes` behind the end. Its error is that of a full disk.
-Task<Status> Wal::allocate(std::uint64_t bytes) {
-    const std::uint64_t position = size_bytes_;
-    const int result = co_await runtime::io_await(
-        [&](runtime::IoOp& op) { io_.allocate(op, file_, position, bytes); });
-    if (result >= 0) {
-        reserved_end_ = position + bytes;
-    } else if (result == -ENOSPC || result == -EDQUOT) {
-        co_return fail_os(-result);
-    }
-    co_return Status{};
-}
-
-Task<std::expected<void, WalFailure>> Wal::replay(OnEntry& on_entry,
-                                                  const std::string& required_by) {
-    const Result<runtime::FileFacts> facts = io_.file_facts(path_);
-    if (!facts.has_value()) {
-        co_return failure(facts.error(),
-                          std::format("cannot read {}: {}", path_, to_string(facts.error())));
-    }
-    const std::uint64_t file_bytes = facts->size_bytes;
-    std::vector<std::byte> head(wire::kPrepareHeaderSize);
-    std::vector<std::byte> body;
-    std::uint64_t position = 0;
-    while (position < file_bytes) {
-        const Result<std::size_t> got = co_await runtime::read(io_, file_, head, position);
-        if (!got.has_value()) {
-            co_return failure(got.error(),
-                              std::format("cannot read {}: {}", path_, to_string(got.error())));
-        }
-        const auto header = wire::decode_prepare_header(ConstBytes(head).first(*got));
-        if (!header.has_value() || header->size > kWalEntryBytesMax ||
-            header->size > file_bytes - position) {
-            break;
-        }
-        body.resize(header->body_size());
-        const Result<std::size_t> body_got =
-            co_await runtime::read(io_, file_, body, position + wire::kPrepareHeaderSize);
-        if (!body_got.has_value()) {
-            co_return failure(body_got.error(), std::format("cannot read {}: {}", path_,
-                                                            to_string(body_got.error())));
-        }
-        if (*body_got != body.size() || !wire::prepare_body_matches(*header, body)) {
-            break;
-        }
-        const Status taken = on_entry(*header, body);
-        if (!taken.has_value()) {
-            co_return failure(taken.error(),
-                              std::format("{}: the entry at position {} cannot be applied: {}",
-                                          path_, position, to_string(taken.error())));
-        }
-        position += header->size;
-    }
-    size_bytes_ = position;
-    if (file_bytes == 0 && !required_by.empty()) {
-        co_return failure(fail(ErrorCode::kInvalidFormat).error(),
-                          lost_text(path_, "is empty", required_by));
-    }
-    if (position == file_bytes) {
-        co_return std::expected<void, WalFailure>{};
-    }
-    const Result<bool> behind = co_await valid_entry_behind(position + 1, file_bytes);
-    if (!behind.has_value()) {
-        co_return failure(behind.error(),
-                          std::format("cannot read {}: {}", path_, to_string(behind.error())));
-    }
-    if (*behind) {
-        co_return failure(
-            fail(ErrorCode::kInvalidFormat).error(),
-            std::format("{} is damaged at position {} with valid entries behind it: restore the "
-                        "file, or cut it there to give up what follows",
-                        path_, position));
-    }
-    if (position == 0 && !required_by.empty()) {
-        co_return failure(fail(ErrorCode::kInvalidFormat).error(),
-                          lost_text(path_, "has no valid entry", required_by));
-    }
-    const Status done = co_await cut(position, file_bytes);
-    if (!done.has_value()) {
-        co_return failure(done.error(), std::format("cannot cut the torn tail of {}: {}", path_,
-                                                    to_string(done.error())));
-    }
-    co_return std::expected<void, WalFailure>{};
-}
-
-/// Does a header that verifies stand anywhere at or behind `position`, with all of its body in the
-/// file?
-Task<Result<bool>> Wal::valid_entry_behind(std::uint64_t position, std::uint64_t file_bytes) {
-    std::vector<std::byte> window;
-    std::vector<std::byte> body;
-    while (position + wire::kPrepareHeaderSize <= file_bytes) {
-        window.resize(
-            static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytes, file_bytes - position)));
-        GALGO_CO_TRY_ASSIGN(const std::size_t got,
-                            co_await runtime::read(io_, file_, window, position));
-        if (got < wire::kPrepareHeaderSize) {
-            break;
-        }
-        const ConstBytes bytes = ConstBytes(window).first(got);
-        for (std::size_t at = 0; at + wire::kPrepareHeaderSize <= bytes.size(); ++at) {
-            const auto header = wire::decode_prepare_header(bytes.subspan(at));
-            if (!header.has_value() || header->size > file_bytes - position - at ||
-                header->size > kWalEntryBytesMax) {
-                continue;
-            }
-            body.resize(header->body_size());
-            GALGO_CO_TRY_ASSIGN(
-                const std::size_t body_got,
-                co_await runtime::read(io_, file_, body, position + at + wire::kPrepareHeaderSize));
-            if (body_got == body.size() && wire::prepare_body_matches(*header, body)) {
-                co_return true;
-            }
-        }
-        position += bytes.size() - wire::kPrepareHeaderSize + 1;
-    }
-    co_return false;
-}
-
-Task<Status> Wal::cut(std::uint64_t position, std::uint64_t file_bytes) {
-    cut_bytes_ = file_bytes - position;
-    observe::log_warn("storage", "cutting the torn tail of the metadata log",
-                      {{"path", path_}, {"position", position}, {"bytes", cut_bytes_}});
-    runtime::FileHandle copy = runtime::kNoFile;
-    for (std::uint32_t n = 1; copy == runtime::kNoFile; ++n) {
-        const std::string path = std::format("{}.torn-{}", path_, n);
-        const Result<runtime::FileHandle> made =
-            co_await runtime::open(io_, path, runtime::OpenMode::kCreateExclusive, kModeBits);
-        if (made.has_value()) {
-            copy = *made;
-        } else if (made.error().os_errno != EEXIST) {
-            co_return std::unexpected(made.error());
-        }
-    }
-    Status status;
-    std::vector<std::byte> buffer;
-    for (std::uint64_t at = position; at < file_bytes && status.has_value(); at += buffer.size()) {
-        buffer.resize(
-            static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytes, file_bytes - at)));
-        const Result<std::size_t> got = co_await runtime::read(io_, file_, buffer, at);
-        if (!got.has_value()) {
-            status = std::unexpected(got.error());
-        } else {
-            status = co_await runtime::write_all(io_, copy, ConstBytes(buffer).first(*got),
-                                                 at - position);
-        }
-    }
-    if (status.has_value()) {
-        status = co_await runtime::sync(io_, copy);
-    }
-    (void)co_await runtime::close(io_, copy);
-    if (!status.has_value() && status.error().os_errno != ENOSPC &&
-        status.error().os_errno != EDQUOT) {
-        co_return status;
-    }
-    GALGO_CO_TRY(co_await runtime::truncate(io_, file_, position));
-    const Status synced = co_await runtime::sync(io_, file_);
-    co_return synced;
-}
-
-// ---- appending
-// -------------------------------------------------------------------------------------------
 
 void Wal::enqueue(AppendAwaiter& entry) {
     GALGO_CHECK(entry.entry_.size() >= wire::kPrepareHeaderSize &&
-                entry.entry_.size() <= kWalEntryBytesMax);
+                entry.entry_.size() <= kWalEntryBytesMax && entry.op_ > std::max(queued_, head_));
+    queued_ = entry.op_;
     queue_.push_back(entry);
+    queued_bytes_ += padded_to_blocks(kWalBatchHeaderBytes + entry.entry_.size());
+    start_commit();
+}
+
+void Wal::start_commit() {
     if (!committing_) {
         committing_ = true;
         scope_.spawn(&Wal::commit, coro::Anchor<Wal>(*this));
     }
 }
 
-/// One write and one sync for all that is queued, again and again until nothing is.
+/// One batch for all that is queued, again and again until nothing is.
 Task<void> Wal::commit(coro::Anchor<Wal> wal) {
     Wal& self = *wal;
-    co_await coro::yield_to(self.ready_);  // what is appended in this turn goes along
-    std::vector<std::byte> group;
-    while (!self.queue_.empty()) {
+    std::vector<std::byte> batch;
+    for (;;) {
+        for (int i = 0; i < kGatherYields; ++i) {
+            co_await coro::yield_to(self.ready_);
+        }
+        if (self.queue_.empty()) {
+            if (self.mark_wanted_ && !self.poisoned_.has_value() && !self.ends_in_mark_) {
+                (void)co_await self.write_mark();
+                self.mark_wanted_ = false;
+                continue;
+            }
+            break;
+        }
         IntrusiveList<AppendAwaiter, WalTag> members;
-        group.clear();
-        while (
-            !self.queue_.empty() &&
-            (group.empty() || group.size() + self.queue_.front().entry_.size() <= kGroupBytesMax)) {
+        batch.assign(kWalBatchHeaderBytes, std::byte{0});
+        WalBatch facts{.op_before = self.head_, .op_first = self.queue_.front().op_};
+        std::uint64_t blocks = 0;
+        while (!self.queue_.empty() &&
+               (facts.entry_count == 0 ||
+                batch.size() + self.queue_.front().entry_.size() <= kGroupBytesMax)) {
             AppendAwaiter& entry = self.queue_.pop_front();
-            group.insert(group.end(), entry.entry_.begin(), entry.entry_.end());
+            batch.insert(batch.end(), entry.entry_.begin(), entry.entry_.end());
+            blocks += padded_to_blocks(kWalBatchHeaderBytes + entry.entry_.size());
+            ++facts.entry_count;
+            facts.op_last = entry.op_;
             members.push_back(entry);
         }
         Status status;
         if (self.poisoned_.has_value()) {
             status = std::unexpected(*self.poisoned_);
         } else {
-            status = co_await self.write_group(group);
+            status = co_await self.write_batch(facts, batch);
         }
+        self.queued_bytes_ -= blocks;
         while (!members.empty()) {
             AppendAwaiter& entry = members.pop_front();
             entry.status_ = status;
             self.ready_.push(entry);
         }
     }
+    self.mark_wanted_ = false;
     self.committing_ = false;
 }
 
-Task<Status> Wal::write_group(const std::vector<std::byte>& group) {
-    if (reserved_end_ < size_bytes_ + group.size()) {
-        GALGO_CO_TRY(co_await allocate(group.size()));
+Task<Status> Wal::write_mark() {
+    std::vector<std::byte> batch(kWalBatchHeaderBytes);
+    const WalBatch facts{
+        .kind = WalBatchKind::kMark, .op_before = head_, .op_first = head_, .op_last = head_};
+    const Status status = co_await write_batch(facts, batch);
+    co_return status;
+}
+
+/// `batch`: room for the header, then the entries.
+Task<Status> Wal::write_batch(WalBatch facts, std::vector<std::byte>& batch) {
+    facts.sequence = sequence_ + 1;
+    facts.size_bytes = static_cast<std::uint32_t>(batch.size());
+    batch.resize(facts.padded_bytes());
+    if (batch.size() > room()) {
+        GALGO_CO_TRY(co_await rotate(batch.size()));
     }
-    const Status written = co_await runtime::write_all(io_, file_, group, size_bytes_);
-    if (!written.has_value()) {
-        observe::log_error("storage", "write to the metadata log failed",
-                           {{"path", path_}, {"errno", written.error().os_errno}});
-        const Status back = co_await runtime::truncate(io_, file_, size_bytes_);
-        reserved_end_ = size_bytes_;  // cutting may have given it back
-        const bool full = written.error().os_errno == ENOSPC || written.error().os_errno == EDQUOT;
-        if (!back.has_value() || !full) {
-            poisoned_ = written.error();
+    seal_wal_batch(batch, facts, seal_of(files_.back().generation));
+    const std::uint64_t position = position_;
+    Status status = co_await write_copy(batch, position);
+    if (status.has_value()) {
+        status = co_await write_copy(batch, files_.back().region_bytes + position);
+    }
+    if (status.has_value() && options_.barriers) {
+        const Instant began = io_.now();
+        status = co_await runtime::sync(io_, file_);
+        ++barrier_count_;
+        if (facts.kind == WalBatchKind::kEntries) {  // nobody waits for a mark
+            observe::record_time(sync_times_, began, io_.now());
         }
-        co_return written;
     }
-    const Instant sync_began = io_.now();
-    const Status synced = co_await runtime::sync(io_, file_);
-    if (!synced.has_value()) {
+    if (!status.has_value()) {
         // What was written may or may not be there after a restart; a later sync would not tell.
         observe::log_error("storage",
-                           "sync of the metadata log failed; no more changes until a restart",
-                           {{"path", path_}, {"errno", synced.error().os_errno}});
-        poisoned_ = synced.error();
-        co_return synced;
+                           "write or sync of the metadata log failed; no more changes until a "
+                           "restart",
+                           {{"path", wal_path(options_.directory, files_.back().generation)},
+                            {"error", to_string(status.error())}});
+        poisoned_ = status.error();
+        co_return status;
     }
-    size_bytes_ += group.size();
-    ++sync_count_;
-    observe::record_time(sync_times_, sync_began, io_.now());
-    co_await reserve();
+    position_ += batch.size();
+    log_bytes_ += batch.size();
+    sequence_ = facts.sequence;
+    head_ = facts.op_last;
+    files_.back().op_last = head_;
+    ends_in_mark_ = facts.kind == WalBatchKind::kMark;
+    ++batch_count_;
+    entry_count_ += facts.entry_count;
+    if (!next_.has_value() && !making_ahead_ && !scope_.closed() &&
+        position_ > files_.back().region_bytes / 2) {
+        making_ahead_ = true;
+        scope_.spawn(&Wal::make_ahead, coro::Anchor<Wal>(*this));
+    }
+    co_return status;
+}
+
+Task<Status> Wal::write_copy(ConstBytes batch, std::uint64_t position) {
+    std::size_t done = 0;
+    if (batch.size() <= kWriteNowMax) {
+        const std::int32_t written = io_.write_now(file_, batch, position);
+        if (written < 0 && written != -EAGAIN && written != -EINTR) {
+            co_return fail_os(-written);
+        }
+        done = written < 0 ? 0 : static_cast<std::size_t>(written);
+    }
+    if (done < batch.size()) {
+        const Status rest =
+            co_await runtime::write_all(io_, file_, batch.subspan(done), position + done);
+        co_return rest;
+    }
     co_return Status{};
 }
 
+// ---- files
+// -------------------------------------------------------------------------------------------------
+
+std::uint64_t Wal::room() const noexcept {
+    return ends_torn_ ? 0 : files_.back().region_bytes - position_;
+}
+
+bool Wal::has_room(std::size_t entry_bytes) {
+    if (!next_failed_ || next_.has_value() ||
+        queued_bytes_ + padded_to_blocks(kWalBatchHeaderBytes + entry_bytes) <= room()) {
+        return true;
+    }
+    if (!making_ahead_ && !scope_.closed()) {
+        making_ahead_ = true;
+        scope_.spawn(&Wal::make_ahead, coro::Anchor<Wal>(*this));
+    }
+    return false;
+}
+
+Task<void> Wal::make_ahead(coro::Anchor<Wal> wal) {
+    (void)co_await wal->make_next(wal->options_.region_bytes);
+    wal->making_ahead_ = false;
+}
+
+/// Goes over to the next generation, whose region holds a batch of that size.
+Task<Status> Wal::rotate(std::uint64_t batch_bytes) {
+    const std::uint64_t region_bytes =
+        std::max(options_.region_bytes, kWalBlockBytes + batch_bytes);
+    GALGO_CO_TRY(co_await make_next(region_bytes));
+    const std::string path = wal_path(options_.directory, next_->generation);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite));
+    const std::uint64_t generation = next_->generation;
+    const OpNumber commit = head_;
+    const Status named = co_await superblock_.update([generation, commit](SuperblockState& state) {
+        state.wal_last = generation;
+        state.commit = std::max(state.commit, commit);
+    });
+    if (!named.has_value()) {
+        (void)co_await runtime::close(io_, file);
+        poisoned_ = named.error();
+        co_return named;
+    }
+    (void)co_await runtime::close(io_, std::exchange(file_, file));
+    next_->op_last = head_;
+    files_.push_back(*next_);
+    next_.reset();
+    position_ = kWalBlockBytes;
+    ends_torn_ = false;
+    co_return Status{};
+}
+
+/// After success next_ is a file with regions of at least that size.
+Task<Status> Wal::make_next(std::uint64_t region_bytes) {
+    co_await making_.acquire();
+    Status status;
+    if (!next_.has_value() || next_->region_bytes < region_bytes) {
+        const File file{.generation = files_.back().generation + 1, .region_bytes = region_bytes};
+        status = co_await make_file(file);
+        if (status.has_value()) {
+            next_ = file;
+        } else if (!next_failed_) {
+            observe::log_error("storage", "the next file of the metadata log cannot be made",
+                               {{"path", wal_path(options_.directory, file.generation)},
+                                {"error", to_string(status.error())}});
+        }
+        next_failed_ = !next_.has_value();
+    }
+    making_.release();
+    co_return status;
+}
+
+/// Pre-written, so that a barrier has no metadata of the file system to wait for and a full disk
+/// does not matter to what has begun; complete under its name, or not there. Room is asked for
+/// first: a try on a full disk costs nothing.
+Task<Status> Wal::make_file(const File& file) {
+    const std::string path = wal_path(options_.directory, file.generation);
+    const std::string temporary = path + ".tmp";
+    GALGO_CO_TRY_ASSIGN(
+        const runtime::FileHandle handle,
+        co_await runtime::open(io_, temporary, runtime::OpenMode::kCreate, kModeBits));
+    Status status = co_await runtime::truncate(io_, handle, 0);
+    if (status.has_value()) {
+        const int reserved = co_await runtime::io_await(
+            [&](runtime::IoOp& op) { io_.allocate(op, handle, 0, 2 * file.region_bytes); });
+        if (reserved == -ENOSPC || reserved == -EDQUOT) {
+            status = fail_os(-reserved);
+        }
+    }
+    const std::vector<std::byte> zeros(
+        static_cast<std::size_t>(std::min<std::uint64_t>(kFillBytes, file.region_bytes)));
+    for (std::uint64_t at = 0; at < 2 * file.region_bytes && status.has_value();) {
+        const std::size_t size = static_cast<std::size_t>(
+            std::min<std::uint64_t>(zeros.size(), 2 * file.region_bytes - at));
+        status = co_await runtime::write_all(io_, handle, ConstBytes(zeros).first(size), at);
+        at += size;
+    }
+    const std::vector<std::byte> header =
+        encode_wal_header(seal_of(file.generation), file.region_bytes);
+    if (status.has_value()) {
+        status = co_await runtime::write_all(io_, handle, header, 0);
+    }
+    if (status.has_value()) {
+        status = co_await runtime::write_all(io_, handle, header, file.region_bytes);
+    }
+    if (status.has_value()) {
+        status = co_await runtime::sync(io_, handle);
+    }
+    (void)co_await runtime::close(io_, handle);
+    if (status.has_value()) {
+        status = co_await runtime::rename(io_, temporary, path);
+    }
+    if (status.has_value()) {
+        status = co_await runtime::sync_directory(io_, options_.directory);
+    }
+    if (!status.has_value()) {
+        (void)co_await runtime::unlink(io_, temporary);
+    }
+    co_return status;
+}
+
+std::uint64_t Wal::first_generation_above(OpNumber op) const noexcept {
+    for (const File& file : files_) {
+        if (file.op_last > op) {
+            return file.generation;
+        }
+    }
+    return files_.back().generation;
+}
+
+Task<void> Wal::drop_before(std::uint64_t generation) {
+    while (files_.size() > 1 && files_.front().generation < generation) {
+        const std::string path = wal_path(options_.directory, files_.front().generation);
+        files_.pop_front();
+        const Status gone = co_await runtime::unlink(io_, path);
+        if (!gone.has_value() && gone.error().os_errno != ENOENT) {
+            observe::log_warn("storage", "an old file of the metadata log cannot be deleted",
+                              {{"path", path}, {"error", to_string(gone.error())}});
+        }
+    }
+}
+
+// ---- the end
+// -------------------------------------------------------------------------------------------------
+
+void Wal::tick() {
+    if (file_ == runtime::kNoFile || scope_.closed()) {
+        return;
+    }
+    if (batch_count_ == ticked_batches_ && !ends_in_mark_ && queue_.empty()) {
+        mark_wanted_ = true;
+        start_commit();
+    }
+    ticked_batches_ = batch_count_;
+}
+
 Task<void> Wal::close() {
+    if (file_ != runtime::kNoFile && !ends_in_mark_) {
+        mark_wanted_ = true;
+        start_commit();
+    }
     co_await scope_.close();
     if (file_ != runtime::kNoFile) {
         (void)co_await runtime::close(io_, std::exchange(file_, runtime::kNoFile));

@@ -1,23 +1,29 @@
-// Wal: the log of the metadata group, `metadata/journal.wal`: entries of a 256-byte prepare header
-// (checksummed, wire/prepare.hpp) and a body, back to back. An append completes when its entry is
-// on stable storage; what queues up meanwhile shares one write and one fdatasync. Mode 0600: bodies
-// hold password hashes.
+// Wal: the log of the metadata group, `metadata/journal.wal.{generation:010}`: entries of a
+// 256-byte prepare header (wire/prepare.hpp) and a body. An append completes when its entry is on
+// stable storage; what queues up meanwhile shares one batch: two writes and one fdatasync.
+// Mode 0600: bodies hold password hashes.
 //
-// Opening replays all of it. A last entry that is incomplete or does not verify is a torn write: it
-// is cut, its bytes are kept in `journal.wal.torn-{n}`. Damage with a valid entry behind it is not:
-// opening refuses and names the position, because dropping entries would undo acknowledged changes.
+// Torn or rotten? Each batch is written twice, to the two regions of a pre-written file, under one
+// barrier. Two writes that are both bad where nothing follows are a write that never completed, and
+// was not acknowledged: the log ends before it. One bad copy is rot, healed from the other. Two bad
+// copies with a batch behind them are rot of something acknowledged: opening refuses. So no fault
+// of one place loses anything; against faults of both copies of the very last batch a mark (an
+// empty batch) is written once the log was idle for one to two seconds, and at the end.
 //
-// Room for the next changes is allocated ahead of the end, so that a full disk can be cleaned up
-// through the server itself (deleting a topic is an entry too).
+// Nothing is rewritten in place (a rotten copy is, from the whole one). A file that is full, or
+// that ends in a torn batch, is followed by the next generation, which the superblock names before
+// anything is acknowledged from it. What a snapshot covers goes by whole files.
 //
-// Errors: a full disk refuses the append, which leaves nothing behind (what it wrote is cut back),
-// and the next one tries again. After any other failed write, a failed sync, or when the cut fails,
-// poisoned() is true and every append fails until a restart. Shard 0.
-// docs/formats/wal.md
+// Errors: no room for the next generation refuses the appends of that group and leaves nothing of
+// them; the next ones try again. After any other failed write or sync poisoned() is true and every
+// append fails until a restart. Shard 0. docs/formats/wal.md
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +35,9 @@
 #include "coro/sync.hpp"
 #include "coro/task.hpp"
 #include "runtime/io.hpp"
+#include "storage/refusal.hpp"
+#include "storage/superblock.hpp"
+#include "storage/wal_format.hpp"
 #include "wire/prepare.hpp"
 
 namespace galgo::observe {
@@ -37,65 +46,138 @@ class Histogram;
 
 namespace galgo::storage {
 
-/// An entry above that is damage.
-inline constexpr std::uint32_t kWalEntryBytesMax = 64 * 1024 * 1024;
-
-struct WalFailure {
-    Error error;
-    std::string text;  ///< one line for the operator
-};
-
 class Wal : public coro::Anchored {
  public:
-    /// Called for each entry in order; the body is borrowed. An error ends the opening with it.
-    using OnEntry = UniqueFunction<Status(const wire::PrepareHeader& header, ConstBytes body)>;
+    struct Options {
+        std::string directory;
+        /// Of one of the two regions of a file; larger where one entry needs it.
+        std::uint64_t region_bytes = 2ULL << 20U;
+        /// False: acknowledges what no barrier covers. For measurements only.
+        bool barriers = true;
+        /// The log has to begin at or before the op behind this one.
+        OpNumber snapshot_op;
+        /// What proves that entries were made before; when it is not empty, a log without any is
+        /// refused.
+        std::string required_by;
+    };
+    /// Called for each entry in order; the body is borrowed. An error ends the opening with its
+    /// text, before anything was changed on disk.
+    using OnEntry = UniqueFunction<std::expected<void, std::string>(
+        const wire::PrepareHeader& header, ConstBytes body)>;
 
-    /// `path`'s directory exists. Makes the file when it is absent. `required_by`: what proves that
-    /// entries were made before; when it is not empty, a file that is absent or has no valid first
-    /// entry is refused and left as it is.
-    static coro::Task<std::expected<std::unique_ptr<Wal>, WalFailure>> open(
-        runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path, OnEntry on_entry,
-        std::string required_by = {});
+    /// Replays the generations that `superblock` names (which outlives the log), heals copies, and
+    /// makes the first generation of a new log.
+    static coro::Task<OrRefusal<std::unique_ptr<Wal>>> open(runtime::IoBackend& io,
+                                                            coro::ReadyQueue& ready,
+                                                            Superblock& superblock, Options options,
+                                                            OnEntry on_entry);
     ~Wal() = default;
 
     class AppendAwaiter;
-    /// co_await wal.append(bytes): Status. `entry` is the encoded header and the body.
-    [[nodiscard]] AppendAwaiter append(std::vector<std::byte> entry);
-
-    /// Records the time of every group's sync from now on. `into` outlives the log.
+    /// co_await wal.append(op, bytes): Status. `entry` is the encoded header and the body. Ops
+    /// ascend; the number of one that was refused is left out.
+    [[nodiscard]] AppendAwaiter append(OpNumber op, std::vector<std::byte> entry);
+    /// Records the time of every barrier from now on. `into` outlives the log.
     void measure_syncs(observe::Histogram& into) noexcept { sync_times_ = &into; }
-    /// Waits for what is queued and closes the file.
+    /// Is there surely room for an entry of this size? False: the disk had none for the next file;
+    /// it is tried again.
+    [[nodiscard]] bool has_room(std::size_t entry_bytes);
+    /// Once a second or so: marks the end of a log that was idle since the last call.
+    void tick();
+
+    /// The oldest generation that holds an op above `op`.
+    [[nodiscard]] std::uint64_t first_generation_above(OpNumber op) const noexcept;
+    /// Deletes the files of older generations, which the superblock does not name any more.
+    coro::Task<void> drop_before(std::uint64_t generation);
+    /// Waits for what is queued, marks the end and closes the file.
     coro::Task<void> close();
 
-    [[nodiscard]] std::uint64_t size_bytes() const noexcept { return size_bytes_; }
-    [[nodiscard]] std::uint64_t sync_count() const noexcept { return sync_count_; }
-    /// Bytes that opening cut.
-    [[nodiscard]] std::uint64_t cut_bytes() const noexcept { return cut_bytes_; }
+    [[nodiscard]] OpNumber head() const noexcept { return head_; }
+    [[nodiscard]] std::uint64_t barrier_count() const noexcept { return barrier_count_; }
+    [[nodiscard]] std::uint64_t batch_count() const noexcept { return batch_count_; }
+    [[nodiscard]] std::uint64_t entry_count() const noexcept { return entry_count_; }
+    /// Bytes of the batches that were read when the log was opened, and written since.
+    [[nodiscard]] std::uint64_t log_bytes() const noexcept { return log_bytes_; }
+    [[nodiscard]] std::size_t file_count() const noexcept { return files_.size(); }
+    /// Batches of which one copy was restored from the other when the log was opened.
+    [[nodiscard]] std::uint64_t healed_count() const noexcept { return healed_count_; }
+    /// Opening found a batch that was never completed.
+    [[nodiscard]] bool was_torn() const noexcept { return was_torn_; }
     [[nodiscard]] bool poisoned() const noexcept { return poisoned_.has_value(); }
 
  private:
-    Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, std::string path);
+    struct File {
+        std::uint64_t generation = 0;
+        std::uint64_t region_bytes = 0;
+        OpNumber op_last;  ///< of its entries, or of those before it
+    };
+    /// What has to be rewritten in a file once all of the log was read.
+    struct Repair {
+        std::uint64_t generation = 0;
+        std::uint64_t file_bytes = 0;
+        struct Piece {
+            std::uint64_t position = 0;
+            std::vector<std::byte> bytes;
+        };
+        std::vector<Piece> pieces;
+    };
+    struct Scan;
 
-    coro::Task<std::expected<void, WalFailure>> replay(OnEntry& on_entry,
-                                                       const std::string& required_by);
-    coro::Task<Result<bool>> valid_entry_behind(std::uint64_t position, std::uint64_t file_bytes);
-    coro::Task<Status> cut(std::uint64_t position, std::uint64_t file_bytes);
+    Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, Superblock& superblock, Options options);
+
+    [[nodiscard]] std::unexpected<Refusal> no_entries() const;
+    coro::Task<OrRefusal<void>> start_new();
+    coro::Task<OrRefusal<void>> recover(OnEntry& on_entry);
+    coro::Task<OrRefusal<void>> recover_file(Scan& scan, std::uint64_t generation,
+                                             OnEntry& on_entry);
+    OrRefusal<void> take_entries(const WalBatch& batch, ConstBytes bytes, const std::string& path,
+                                 std::uint64_t position, OnEntry& on_entry);
+    coro::Task<OrRefusal<void>> finish_recovery(Scan& scan);
+    coro::Task<Status> repair(const Repair& repair);
+    coro::Task<Status> remove_strays();
+
     static coro::Task<void> commit(coro::Anchor<Wal> wal);
-    coro::Task<void> reserve();
-    coro::Task<Status> allocate(std::uint64_t bytes);
-    coro::Task<Status> write_group(const std::vector<std::byte>& group);
+    static coro::Task<void> make_ahead(coro::Anchor<Wal> wal);
     void enqueue(AppendAwaiter& entry);
+    void start_commit();
+    coro::Task<Status> write_batch(WalBatch facts, std::vector<std::byte>& batch);
+    coro::Task<Status> write_mark();
+    coro::Task<Status> write_copy(ConstBytes batch, std::uint64_t position);
+    coro::Task<Status> rotate(std::uint64_t batch_bytes);
+    coro::Task<Status> make_next(std::uint64_t region_bytes);
+    coro::Task<Status> make_file(const File& file);
+    [[nodiscard]] WalSeal seal_of(std::uint64_t generation) const noexcept {
+        return {.salt = superblock_.state().salt, .generation = generation};
+    }
+    [[nodiscard]] std::uint64_t room() const noexcept;
 
     runtime::IoBackend& io_;
     coro::ReadyQueue& ready_;
-    std::string path_;
+    Superblock& superblock_;
+    Options options_;
+    std::deque<File> files_;  ///< oldest first; the last one is written
     runtime::FileHandle file_ = runtime::kNoFile;
-    std::uint64_t size_bytes_ = 0;
-    std::uint64_t reserved_end_ = 0;  ///< the file's blocks reach so far; never below size_bytes_
-    std::uint64_t sync_count_ = 0;
+    std::uint64_t position_ = 0;  ///< within a region, where the next batch goes
+    std::uint64_t sequence_ = 0;  ///< of the last batch
+    OpNumber head_;
+    OpNumber queued_;  ///< last op that was handed to append()
     observe::Histogram* sync_times_ = nullptr;
-    std::uint64_t cut_bytes_ = 0;
+    bool ends_in_mark_ = true;
+    bool ends_torn_ = false;    ///< the next batch goes into a new file
+    std::optional<File> next_;  ///< made ahead
+    bool next_failed_ = false;
+    bool making_ahead_ = false;
+    coro::Semaphore making_;
+    std::uint64_t queued_bytes_ = 0;  ///< blocks that the queue takes at most
+    std::uint64_t ticked_batches_ = 0;
+    std::uint64_t barrier_count_ = 0;
+    std::uint64_t batch_count_ = 0;
+    std::uint64_t entry_count_ = 0;
+    std::uint64_t log_bytes_ = 0;
+    std::uint64_t healed_count_ = 0;
+    bool was_torn_ = false;
     bool committing_ = false;
+    bool mark_wanted_ = false;
     std::optional<Error> poisoned_;
     IntrusiveList<AppendAwaiter, struct WalTag> queue_;
     coro::Scope scope_;
@@ -103,8 +185,8 @@ class Wal : public coro::Anchored {
 
 class [[nodiscard]] Wal::AppendAwaiter : public ListLink<struct WalTag>, public coro::ReadyNode {
  public:
-    AppendAwaiter(Wal& wal, std::vector<std::byte> entry) noexcept
-        : wal_(wal), entry_(std::move(entry)) {}
+    AppendAwaiter(Wal& wal, OpNumber op, std::vector<std::byte> entry) noexcept
+        : wal_(wal), op_(op), entry_(std::move(entry)) {}
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> waiting) {
         handle = waiting;
@@ -115,12 +197,13 @@ class [[nodiscard]] Wal::AppendAwaiter : public ListLink<struct WalTag>, public 
  private:
     friend class Wal;
     Wal& wal_;
+    OpNumber op_;
     std::vector<std::byte> entry_;
     Status status_;
 };
 
-inline Wal::AppendAwaiter Wal::append(std::vector<std::byte> entry) {
-    return {*this, std::move(entry)};
+inline Wal::AppendAwaiter Wal::append(OpNumber op, std::vector<std::byte> entry) {
+    return {*this, op, std::move(entry)};
 }
 
 }  // namespace galgo::storage

@@ -1,10 +1,9 @@
-// The metadata log on the simulated disk.
+// The metadata log on the simulated disk: group commit, torn tails, errors. Faults of every place
+// are in metadata_faults_test.cpp, crashes with snapshots in metadata_files_test.cpp.
 #include <gtest/gtest.h>
 
 #include "observe/histogram.hpp"
-#include "runtime/io_await.hpp"
-#include "runtime_sim/test_world.hpp"
-#include "storage/wal.hpp"
+#include "test_metadata.hpp"
 
 namespace galgo::storage {
 namespace {
@@ -12,221 +11,274 @@ namespace {
 using coro::Task;
 using runtime_sim::CrashKind;
 using runtime_sim::DiskOp;
-using runtime_sim::TestWorld;
 
-const std::string kPath = "/metadata/journal.wal";
-
-std::vector<std::byte> entry(std::uint64_t op, std::size_t body_bytes) {
-    std::vector<std::byte> bytes(wire::kPrepareHeaderSize + body_bytes, static_cast<std::byte>(op));
-    wire::PrepareHeader header{.op = OpNumber(op)};
-    const MutableBytes all(bytes);
-    wire::encode_prepare_header(all.first(wire::kPrepareHeaderSize), header,
-                                all.subspan(wire::kPrepareHeaderSize));
-    return bytes;
-}
-
-struct WalRig {
-    explicit WalRig(std::uint64_t seed) : world(seed), node(world.add_node()) {
-        EXPECT_TRUE(world.run(node, runtime::make_directories(*node.io, "/metadata")).has_value());
+struct WalRig : MetadataRig {
+    explicit WalRig(std::uint64_t seed) : MetadataRig(seed) {
+        world.run(node, runtime::make_directories(*node.io, kMetadataDirectory));
         node.disk->sync_all();
+        options.region_bytes = 16 * kWalBlockBytes;
     }
-    ~WalRig() {
-        if (wal) {
-            world.kill(node);
-        }
-    }
-    /// Empty text on success.
-    std::string open(std::string required_by = {}) {
-        ops.clear();
-        auto opened =
-            world.run(node, Wal::open(
-                                *node.io, node.queue(), kPath,
-                                [this](const wire::PrepareHeader& header, ConstBytes) -> Status {
-                                    ops.push_back(header.op.value());
-                                    return {};
-                                },
-                                std::move(required_by)));
-        if (!opened.has_value()) {
-            return opened.error().text;
-        }
-        wal = std::move(*opened);
-        return {};
-    }
-    static Task<Status> append_one(Wal& wal, std::uint64_t op, std::size_t body_bytes) {
-        const Status status = co_await wal.append(entry(op, body_bytes));
-        co_return status;
-    }
-    Status append(std::uint64_t op, std::size_t body_bytes = 100) {
-        return world.run(node, append_one(*wal, op, body_bytes));
-    }
-    void crash(CrashKind kind) {
-        world.kill(node);
-        wal.reset();
-        world.restart(node, kind);
-    }
-    TestWorld world;
-    runtime_sim::Node& node;
-    std::unique_ptr<Wal> wal;
-    std::vector<std::uint64_t> ops;
+    [[nodiscard]] Wal& wal() const { return files->wal(); }
+    [[nodiscard]] std::uint64_t region() const { return options.region_bytes; }
+    Status try_append(std::uint64_t value) { return world.run(node, append_one(*this, value, 8)); }
 };
+
+const std::string kFirst = "/metadata/journal.wal.0000000001";
 
 TEST(Wal, SurvivesPowerLossOnceAcknowledged) {
     WalRig rig(1);
     ASSERT_EQ(rig.open(), "");
     for (std::uint64_t op = 1; op <= 5; ++op) {
-        ASSERT_TRUE(rig.append(op).has_value());
+        rig.append(op);
     }
     rig.crash(CrashKind::kPower);
     ASSERT_EQ(rig.open(), "");
-    EXPECT_EQ(rig.ops, (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
-    EXPECT_EQ(rig.wal->cut_bytes(), 0U);
+    EXPECT_EQ(rig.state, (TestState{1, 2, 3, 4, 5}));
+    EXPECT_FALSE(rig.wal().was_torn());
+    EXPECT_EQ(rig.wal().healed_count(), 0U);
 }
 
-TEST(Wal, CommitsAGroupWithOneSync) {
-    observe::Histogram sync_times;
+TEST(Wal, CommitsAGroupWithOneBarrier) {
     WalRig rig(2);
     ASSERT_EQ(rig.open(), "");
-    rig.wal->measure_syncs(sync_times);
-    const auto many = [](Wal& wal) -> Task<bool> {
+    const auto many = [](WalRig& r) -> Task<bool> {
         auto [a, b, c] =
-            co_await coro::all(WalRig::append_one(wal, 1, 10), WalRig::append_one(wal, 2, 0),
-                               WalRig::append_one(wal, 3, 1000));
+            co_await coro::all(MetadataRig::append_one(r, 1, 10), MetadataRig::append_one(r, 2, 8),
+                               MetadataRig::append_one(r, 3, 1000));
         co_return a.has_value() && b.has_value() && c.has_value();
     };
-    EXPECT_TRUE(rig.world.run(rig.node, many(*rig.wal)));
-    EXPECT_EQ(rig.wal->sync_count(), 1U);
-    EXPECT_EQ(sync_times.count(), 1U);
-    EXPECT_GT(sync_times.sum(), 0U);
-    EXPECT_EQ(rig.wal->size_bytes(), 3 * 256U + 1010U);
+    EXPECT_TRUE(rig.world.run(rig.node, many(rig)));
+    EXPECT_EQ(rig.wal().barrier_count(), 1U);
+    EXPECT_EQ(rig.wal().batch_count(), 1U);
+    EXPECT_EQ(rig.wal().entry_count(), 3U);
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1, 2, 3}));
 }
 
-TEST(Wal, CutsATornTailAndKeepsItAside) {
-    for (const std::size_t keep : {1U, 255U, 256U, 300U}) {
+TEST(Wal, WithoutBarriersItCountsNone) {
+    WalRig rig(2);
+    rig.options.barriers = false;
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    EXPECT_EQ(rig.wal().barrier_count(), 0U);
+    rig.crash(CrashKind::kProcess);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1}));
+}
+
+/// A batch of which neither copy was completed.
+TEST(Wal, ATornTailEndsTheLogAndIsNotWrittenOver) {
+    for (const std::size_t at : {0U, 20U, 64U, 200U, 4095U}) {
         WalRig rig(3);
         ASSERT_EQ(rig.open(), "");
-        ASSERT_TRUE(rig.append(1).has_value());
-        ASSERT_TRUE(rig.append(2).has_value());
-        rig.crash(CrashKind::kProcess);
-        ASSERT_TRUE(rig.node.disk->truncate_to(kPath, 356 + keep));
+        rig.append(1);
+        rig.append(2);
+        rig.drop();
+        rig.world.restart(rig.node, CrashKind::kProcess);
+        const std::uint64_t position = 2 * kWalBlockBytes + at;
+        ASSERT_TRUE(rig.node.disk->corrupt(kFirst, position, 4));
+        ASSERT_TRUE(rig.node.disk->corrupt(kFirst, rig.region() + position, 4));
         ASSERT_EQ(rig.open(), "");
-        EXPECT_EQ(rig.ops, (std::vector<std::uint64_t>{1}));
-        EXPECT_EQ(rig.wal->cut_bytes(), keep);
-        EXPECT_EQ(rig.node.disk->read_file(kPath + ".torn-1")->size(), keep);
-        ASSERT_TRUE(rig.append(2).has_value());
+        EXPECT_EQ(rig.state, (TestState{1}));
+        EXPECT_TRUE(rig.wal().was_torn());
+        const auto before = rig.node.disk->read_file(kFirst);
+        rig.go_on();
+        rig.append(22);
+        EXPECT_EQ(rig.node.disk->read_file(kFirst), before);
+        EXPECT_EQ(rig.wal().file_count(), 2U);
         rig.crash(CrashKind::kPower);
         ASSERT_EQ(rig.open(), "");
-        EXPECT_EQ(rig.ops, (std::vector<std::uint64_t>{1, 2}));
-        rig.crash(CrashKind::kProcess);
+        EXPECT_EQ(rig.state, (TestState{1, 22}));
     }
 }
 
-TEST(Wal, RefusesDamageWithEntriesBehindIt) {
-    for (const std::uint64_t at : {10U, 300U, 356U + 20U}) {
-        WalRig rig(4);
+TEST(Wal, AMarkTellsRotOfTheLastBatchFromATornOne) {
+    WalRig rig(4);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.append(2);
+    rig.wal().tick();  // it was written to since the last one
+    rig.world.run_for(kMillisecond * 100);
+    EXPECT_EQ(rig.wal().batch_count(), 2U);
+    rig.wal().tick();
+    rig.world.run_for(kMillisecond * 100);
+    EXPECT_EQ(rig.wal().batch_count(), 3U);
+    rig.wal().tick();
+    rig.wal().tick();
+    rig.world.run_for(kMillisecond * 100);
+    EXPECT_EQ(rig.wal().batch_count(), 3U);
+    rig.crash(CrashKind::kPower);
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        ASSERT_TRUE(
+            rig.node.disk->corrupt(kFirst, copy * rig.region() + 2 * kWalBlockBytes + 70, 1));
+    }
+    const std::string refusal = rig.open();
+    EXPECT_NE(refusal.find(kFirst), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("position 8192"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("restore the metadata directory"), std::string::npos) << refusal;
+}
+
+TEST(Wal, OneRottenCopyIsRestored) {
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        WalRig rig(5);
         ASSERT_EQ(rig.open(), "");
-        for (std::uint64_t op = 1; op <= 3; ++op) {
-            ASSERT_TRUE(rig.append(op).has_value());
-        }
-        rig.crash(CrashKind::kProcess);
-        ASSERT_TRUE(rig.node.disk->corrupt(kPath, at, 4));
-        const std::string refusal = rig.open();
-        EXPECT_NE(refusal.find(kPath), std::string::npos);
-        EXPECT_NE(refusal.find("position " + std::to_string(at / 356 * 356)), std::string::npos)
-            << refusal;
-        EXPECT_EQ(rig.node.disk->read_file(kPath)->size(), 3 * 356U);
+        rig.append(1);
+        rig.drop();
+        rig.world.restart(rig.node, CrashKind::kProcess);
+        const auto whole = rig.node.disk->read_file(kFirst);
+        ASSERT_TRUE(rig.node.disk->corrupt(kFirst, copy * rig.region() + kWalBlockBytes + 300, 1));
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1}));
+        EXPECT_EQ(rig.wal().healed_count(), 1U);
+        EXPECT_EQ(rig.node.disk->read_file(kFirst), whole);
     }
 }
 
-TEST(Wal, FullDiskFailsAndIsTriedAgain) {
-    WalRig rig(5);
-    ASSERT_EQ(rig.open(), "");
-    ASSERT_TRUE(rig.append(1).has_value());
-    rig.node.disk->add_fault(
-        {.op = DiskOp::kWrite, .path_contains = "journal.wal", .times = 1, .error = ENOSPC});
-    const Status refused = rig.append(2);
-    ASSERT_FALSE(refused.has_value());
-    EXPECT_EQ(refused.error().os_errno, ENOSPC);
-    EXPECT_FALSE(rig.wal->poisoned());
-    ASSERT_TRUE(rig.append(2).has_value());
-    rig.crash(CrashKind::kPower);
-    ASSERT_EQ(rig.open(), "");
-    EXPECT_EQ(rig.ops, (std::vector<std::uint64_t>{1, 2}));
-}
-
-// The room ahead is used up, then the disk is full: refused before anything is written.
-TEST(Wal, NoRoomToAllocateRefusesUntilThereIs) {
-    WalRig rig(8);
-    ASSERT_EQ(rig.open(), "");
-    ASSERT_TRUE(rig.append(1).has_value());
-    rig.node.disk->set_capacity(rig.node.disk->used_bytes());
-    std::uint64_t op = 1;
-    Status status;
-    while (status.has_value() && op < 10'000) {
-        status = rig.append(op + 1);
-        op += status.has_value() ? 1 : 0;
-    }
-    ASSERT_FALSE(status.has_value());
-    EXPECT_EQ(status.error().os_errno, ENOSPC);
-    EXPECT_GT(op, 100U) << "room for changes was kept ahead";
-    EXPECT_FALSE(rig.wal->poisoned());
-    EXPECT_EQ(rig.node.disk->read_file(kPath)->size(), rig.wal->size_bytes());
-    EXPECT_FALSE(rig.append(op + 1).has_value());
-    rig.node.disk->set_capacity(1ULL << 40);
-    ASSERT_TRUE(rig.append(op + 1).has_value());
-    rig.crash(CrashKind::kPower);
-    ASSERT_EQ(rig.open(), "");
-    EXPECT_EQ(rig.ops.size(), op + 1);
-    EXPECT_EQ(rig.ops.back(), op + 1);
-}
-
-TEST(Wal, AWriteErrorThatIsNoFullDiskEndsAppends) {
-    WalRig rig(9);
-    ASSERT_EQ(rig.open(), "");
-    ASSERT_TRUE(rig.append(1).has_value());
-    rig.node.disk->add_fault(
-        {.op = DiskOp::kWrite, .path_contains = "journal.wal", .times = 1, .error = EIO});
-    EXPECT_FALSE(rig.append(2).has_value());
-    EXPECT_TRUE(rig.wal->poisoned());
-    EXPECT_FALSE(rig.append(2).has_value());
-    rig.crash(CrashKind::kPower);
-    ASSERT_EQ(rig.open(), "");
-    EXPECT_EQ(rig.ops, (std::vector<std::uint64_t>{1}));
-}
-
-TEST(Wal, FailedSyncEndsAppends) {
+TEST(Wal, GoesOnInTheNextFile) {
     WalRig rig(6);
     ASSERT_EQ(rig.open(), "");
-    rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = "journal.wal", .times = 1});
-    EXPECT_FALSE(rig.append(1).has_value());
-    EXPECT_TRUE(rig.wal->poisoned());
-    EXPECT_FALSE(rig.append(2).has_value());
+    for (std::uint64_t op = 1; op <= 40; ++op) {
+        rig.append(op);
+    }
+    EXPECT_EQ(rig.wal().file_count(), 3U);
+    rig.append(41, 300'000);  // larger than a file
+    rig.append(42);
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state.size(), 42U);
+    EXPECT_EQ(rig.state, rig.attempted);
 }
 
-// A process that was killed behind the making of the file has not synced its name.
-TEST(Wal, AFileThatIsThereMayHaveNoStableName) {
+TEST(Wal, AFullDiskRefusesUntilThereIsRoom) {
     WalRig rig(7);
     ASSERT_EQ(rig.open(), "");
-    rig.crash(CrashKind::kProcess);
-    rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = "/metadata", .times = 1});
-    EXPECT_NE(rig.open(), "") << "the directory is synced by every opening";
+    rig.append(1);
+    rig.node.disk->add_fault(
+        {.op = DiskOp::kWrite, .path_contains = "0000000002", .times = 1000, .error = ENOSPC});
+    for (std::uint64_t op = 2; op <= 15; ++op) {
+        rig.append(op);  // what is made does not need room
+    }
+    EXPECT_FALSE(rig.wal().has_room(300));
+    const Status refused = rig.try_append(16);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().os_errno, ENOSPC);
+    EXPECT_FALSE(rig.wal().poisoned());
+    rig.node.disk->clear_faults();
+    (void)rig.wal().has_room(300);
+    rig.world.run_for(kSecond);
+    EXPECT_TRUE(rig.wal().has_room(300));
+    rig.append(17);  // the number of what was refused is not given again
+    rig.append(18);
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    ASSERT_EQ(rig.state.size(), 18U);
+    EXPECT_EQ(rig.state[14], 15U);
+    EXPECT_EQ(rig.state[15], 0U);
+    EXPECT_EQ(rig.state[16], 17U);
+    EXPECT_EQ(rig.state[17], 18U);
+}
+
+// What is queued behind a refused entry is tried for itself: the disk may have room for it.
+TEST(Wal, ARefusedEntryLeavesNothingOfItself) {
+    WalRig rig(13);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.node.disk->set_capacity(rig.node.disk->used_bytes() + 40 * kWalBlockBytes);
+    const auto large_and_small = [](WalRig& r) -> Task<std::pair<bool, bool>> {
+        auto [large, small] = co_await coro::all(MetadataRig::append_one(r, 2, 1'100'000),
+                                                 MetadataRig::append_one(r, 3, 8));
+        co_return std::pair(large.has_value(), small.has_value());
+    };
+    EXPECT_EQ(rig.world.run(rig.node, large_and_small(rig)), std::pair(false, true));
+    EXPECT_FALSE(rig.wal().poisoned());
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1, 0, 3}));
 }
 
 TEST(Wal, RefusesToBeginAnewWhereEntriesHaveBeen) {
     WalRig rig(31);
-    EXPECT_NE(rig.open("data is there").find("is missing, but data is there"), std::string::npos);
-    EXPECT_FALSE(rig.node.disk->exists(kPath));
-    rig.node.disk->write_file(kPath, {});
-    EXPECT_NE(rig.open("data is there").find("is empty"), std::string::npos);
-    std::vector<std::byte> torn = entry(1, 100);
-    torn.resize(100);
-    rig.node.disk->write_file(kPath, torn);
-    EXPECT_NE(rig.open("data is there").find("has no valid entry"), std::string::npos);
-    EXPECT_EQ(rig.node.disk->read_file(kPath), torn);  // as it was
-    ASSERT_EQ(rig.open(), "");                         // a first start that was killed
-    ASSERT_TRUE(rig.append(1).has_value());
-    rig.crash(CrashKind::kPower);
-    EXPECT_EQ(rig.open("data is there"), "");
-    EXPECT_EQ(rig.ops, std::vector<std::uint64_t>{1});
+    rig.options.required_by = "data is there";
+    EXPECT_NE(rig.open().find("superblock is missing, but data is there"), std::string::npos);
+    EXPECT_TRUE(rig.node.disk->list_all().size() <= 1) << "nothing was made";
+    rig.options.required_by.clear();
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.drop();
+    rig.world.restart(rig.node, CrashKind::kProcess);
+    // Neither copy of the only entry: without the proof a write that was never acknowledged.
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        ASSERT_TRUE(rig.node.disk->corrupt(kFirst, copy * rig.region() + kWalBlockBytes + 70, 1));
+    }
+    const auto before = rig.node.disk->read_file(kFirst);
+    rig.options.required_by = "data is there";
+    const std::string refusal = rig.open();
+    EXPECT_NE(refusal.find("have no entry at position 4096"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("but data is there"), std::string::npos) << refusal;
+    EXPECT_EQ(rig.node.disk->read_file(kFirst), before);
+    rig.options.required_by.clear();
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_TRUE(rig.state.empty());
+}
+
+// A process that was killed behind the making of a file has not synced its name.
+TEST(Wal, AStartSyncsWhatItFinds) {
+    WalRig rig(32);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.crash(CrashKind::kProcess);
+    rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = "journal.wal", .times = 1});
+    EXPECT_NE(rig.open().find("cannot sync"), std::string::npos);
+    rig.node.disk->clear_faults();
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1}));
+}
+
+TEST(Wal, RecordsTheTimeOfBarriers) {
+    observe::Histogram times;
+    WalRig rig(33);
+    ASSERT_EQ(rig.open(), "");
+    rig.wal().measure_syncs(times);
+    rig.append(1);
+    EXPECT_EQ(times.count(), 1U);
+    EXPECT_GT(times.sum(), 0U);
+}
+
+TEST(Wal, AFailedSyncOrWriteEndsAppends) {
+    for (const DiskOp op : {DiskOp::kSync, DiskOp::kWrite}) {
+        WalRig rig(8);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.node.disk->add_fault({.op = op, .path_contains = "journal.wal", .times = 1});
+        EXPECT_FALSE(rig.try_append(2).has_value());
+        EXPECT_TRUE(rig.wal().poisoned());
+        EXPECT_FALSE(rig.try_append(3).has_value());
+        rig.crash(CrashKind::kPower);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_GE(rig.state.size(), 1U);
+        EXPECT_LE(rig.state.size(), 2U);
+    }
+}
+
+TEST(Wal, AMissingFileIsRefused) {
+    WalRig rig(9);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.close();
+    ASSERT_EQ(rig.node.disk->unlink(kFirst), 0);
+    const std::string refusal = rig.open();
+    EXPECT_NE(refusal.find(kFirst + " is missing"), std::string::npos) << refusal;
+}
+
+TEST(Wal, ClientBytesNeverPassForABatch) {
+    // The body holds, at the start of a block, what was a batch of another directory.
+    const WalSeal other{.salt = 78, .generation = 1};
+    std::vector<std::byte> forged(kWalBlockBytes);
+    seal_wal_batch(forged, {.sequence = 99, .size_bytes = kWalBlockBytes}, other);
+    EXPECT_TRUE(decode_wal_batch(forged, 0, other).has_value());
+    EXPECT_FALSE(decode_wal_batch(forged, 0, {.salt = 77, .generation = 1}).has_value());
+    EXPECT_FALSE(decode_wal_batch(forged, 0, {.salt = 78, .generation = 2}).has_value());
 }
 
 }  // namespace

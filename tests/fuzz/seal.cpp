@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <vector>
 
 #include "crypto/hash.hpp"
 #include "storage/journal_format.hpp"
@@ -256,6 +257,66 @@ void seal_entries(MutableBytes bytes, bool structure) {
             bytes.first(wire::kPrepareHeaderSize), header,
             bytes.subspan(wire::kPrepareHeaderSize, whole - wire::kPrepareHeaderSize));
         bytes = bytes.subspan(whole);
+    }
+}
+
+void seal_wal(MutableBytes bytes, bool structure) {
+    std::uint64_t sequence = 0;
+    OpNumber head;
+    for (std::size_t at = 0; at + storage::kWalBatchHeaderBytes <= bytes.size();) {
+        const MutableBytes rest = bytes.subspan(at);
+        storage::WalBatch batch{
+            .kind = static_cast<storage::WalBatchKind>(load<std::uint16_t>(rest, 14)),
+            .sequence = load<std::uint64_t>(rest, 16),
+            .op_before = OpNumber(load<std::uint64_t>(rest, 56)),
+            .op_first = OpNumber(load<std::uint64_t>(rest, 24)),
+            .op_last = OpNumber(load<std::uint64_t>(rest, 32)),
+            .entry_count = load<std::uint32_t>(rest, 40),
+            .size_bytes = load<std::uint32_t>(rest, 44)};
+        if (batch.size_bytes < storage::kWalBatchHeaderBytes || batch.size_bytes > rest.size()) {
+            if (!structure) {
+                return;
+            }
+            batch.size_bytes = static_cast<std::uint32_t>(
+                std::min<std::size_t>(rest.size(), storage::kWalBlockBytes));
+        }
+        const MutableBytes entries = rest.subspan(storage::kWalBatchHeaderBytes,
+                                                  batch.size_bytes - storage::kWalBatchHeaderBytes);
+        seal_entries(entries, structure);
+        if (structure) {
+            batch.kind = storage::WalBatchKind::kEntries;
+            batch.sequence = ++sequence;
+            batch.op_before = batch.op_first = batch.op_last = head;
+            batch.entry_count = 0;
+            std::size_t taken = 0;
+            while (entries.size() - taken >= wire::kPrepareHeaderSize) {
+                // The ops of each batch begin anew: behind those of the one before.
+                const MutableBytes entry = entries.subspan(taken);
+                auto header = wire::decode_prepare_header(entry);
+                if (!header.has_value() || header->size > entry.size()) {
+                    break;
+                }
+                if (header->op <= batch.op_last) {
+                    header->op = batch.op_last.next();
+                    wire::encode_prepare_header(
+                        entry.first(wire::kPrepareHeaderSize), *header,
+                        entry.subspan(wire::kPrepareHeaderSize, header->body_size()));
+                }
+                batch.op_first = batch.entry_count == 0 ? header->op : batch.op_first;
+                batch.op_last = header->op;
+                ++batch.entry_count;
+                taken += header->size;
+            }
+            batch.size_bytes = static_cast<std::uint32_t>(storage::kWalBatchHeaderBytes + taken);
+            batch.kind = batch.entry_count == 0 ? storage::WalBatchKind::kMark : batch.kind;
+            head = batch.op_last;
+        }
+        // What is missing of the last block is zeros on the disk.
+        std::vector<std::byte> whole(batch.padded_bytes());
+        std::ranges::copy(rest.first(std::min(rest.size(), whole.size())), whole.begin());
+        storage::seal_wal_batch(whole, batch, kWalSeal);
+        std::ranges::copy(ConstBytes(whole).first(storage::kWalBatchHeaderBytes), rest.begin());
+        at += whole.size();
     }
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "base/bytes.hpp"
+#include "storage/wal_format.hpp"
 
 namespace galgo::fuzz {
 
@@ -23,5 +24,12 @@ void seal_journal(MutableBytes bytes, std::uint64_t sequence, bool structure);
 /// Entries of the metadata log. `structure`: ops ascend, operations are known ones, clients are few
 /// and write under the session they have.
 void seal_entries(MutableBytes bytes, bool structure);
+
+/// The only file of a metadata log in these targets.
+inline constexpr storage::WalSeal kWalSeal{.salt = 7, .generation = 1};
+
+/// Batches of the metadata log, from block to block, and their entries as above. `structure`:
+/// sequences and ops follow each other, what the headers count is there.
+void seal_wal(MutableBytes bytes, bool structure);
 
 }  // namespace galgo::fuzz

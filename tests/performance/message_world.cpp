@@ -46,7 +46,7 @@ Task<Status> make_directories(runtime::IoBackend& io) {
     co_return Status{};
 }
 
-using OpenedWal = std::expected<std::unique_ptr<storage::Wal>, storage::WalFailure>;
+using Recovered = storage::OrRefusal<shard::RecoveredMetadata>;
 
 Task<Status> add_root(shard::MetadataPlane& plane, std::string hash) {
     GALGO_CO_TRY(co_await plane.propose_own(metadata::make_create_root("iggy", hash)));
@@ -140,23 +140,26 @@ void MessageWorld::boot() {
     Node& first = *nodes_[0];
     runtime::IoBackend& io = *backends_[0];
     expect(world_.run(first, make_directories(io)).has_value(), "directories", "");
-    OpenedWal wal = world_.run(
-        first,
-        storage::Wal::open(io, first.queue(), std::string(kDataPath) + "/metadata/journal.wal",
-                           [](const wire::PrepareHeader&, ConstBytes) { return Status{}; }));
-    expect(wal.has_value(), "metadata log", "");
-    wal_ = *std::move(wal);
+    Recovered metadata = world_.run(
+        first, shard::recover_metadata(
+                   io, first.queue(),
+                   {.directory = std::string(kDataPath) + "/metadata", .identity = {.salt = 1}}, {},
+                   stats_, trash_));
+    expect(metadata.has_value(), "metadata files", "");
+    clients_ = std::move(metadata->clients);
+    metadata_files_ = std::move(metadata->files);
     Result<storage::JournalReplay> replay =
         world_.run(first, storage::replay_journals(io, std::string(kDataPath) + "/state"));
     expect(replay.has_value(), "journals", "");
     replay_ = *std::move(replay);
     metadata_ = std::make_unique<shard::MetadataPair>(
-        kShardCount, shard::MetadataCopy{.state = metadata::State(), .registry = &stats_});
+        kShardCount, shard::MetadataCopy{.state = std::move(metadata->state), .registry = &stats_});
     facts_.server_version = "message world";
     facts_.data_path = kDataPath;
     process_ = std::make_unique<shard::Process>(shard::Process{.pool = pool_,
                                                                .mesh = mesh_,
                                                                .metadata = *metadata_,
+                                                               .clients = *clients_,
                                                                .offload = offload_,
                                                                .node = facts_,
                                                                .data_path = kDataPath,
@@ -173,7 +176,7 @@ void MessageWorld::boot() {
     for (std::uint16_t i = 0; i < kShardCount; ++i) {
         set_this_shard(ShardIndex{i});
         shards_[i] = std::make_unique<shard::Shard>(*process_, ShardIndex{i}, *nodes_[i]->loop,
-                                                    i == 0 ? wal_.get() : nullptr);
+                                                    i == 0 ? metadata_files_.get() : nullptr);
         world_.run(*nodes_[i], shards_[i]->start());
         expect(shards_[i]->recovered(), "start of a shard", "");
     }
@@ -197,7 +200,7 @@ void MessageWorld::stop() {
     world_.run(*nodes_[0], listener_->stop());
     const bool clean = world_.run(*nodes_[0], shards_[0]->stop_all());
     expect(clean, "stop", "");
-    world_.run(*nodes_[0], wal_->close());
+    world_.run(*nodes_[0], metadata_files_->close());
     world_.run_for(100 * kMillisecond);  // files that were let go of are closed in the background
     listener_.reset();
     for (std::uint16_t i = 0; i < kShardCount; ++i) {

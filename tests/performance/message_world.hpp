@@ -22,10 +22,11 @@
 #include "runtime/offload.hpp"
 #include "runtime_sim/test_world.hpp"
 #include "sdk/targets.hpp"
+#include "shard/metadata_recovery.hpp"
 #include "shard/shard.hpp"
 #include "storage/journal_replay.hpp"
+#include "storage/metadata_files.hpp"
 #include "storage/trash.hpp"
-#include "storage/wal.hpp"
 #include "wire/batch.hpp"
 #include "wire/codes.hpp"
 
@@ -121,8 +122,9 @@ class MessageWorld {
     storage::JournalReplay replay_;
     storage::Trash trash_;
     observe::Registry metrics_;
-    std::unique_ptr<storage::Wal> wal_;
+    std::unique_ptr<storage::MetadataFiles> metadata_files_;
     std::unique_ptr<shard::MetadataPair> metadata_;
+    std::unique_ptr<metadata::ClientTable> clients_;
     shard::NodeFacts facts_;
     std::unique_ptr<shard::Process> process_;
     std::unique_ptr<net::TcpListener> listener_;

@@ -1,0 +1,158 @@
+// What a start reads before any shard runs: the files of the metadata group, the shards' journals,
+// and whether they tell the same story. Runs on shard 0's loop, alone. Refuses, with one line,
+// rather than serving less than was acknowledged.
+#include <algorithm>
+#include <cstdlib>
+#include <format>
+#include <string_view>
+
+#include "crypto/random.hpp"
+#include "observe/log.hpp"
+#include "server/node.hpp"
+#include "shard/metadata_recovery.hpp"
+
+namespace galgo::server {
+
+using coro::Task;
+
+namespace {
+
+/// Changes between two snapshots of the metadata, as far as metadata.journal_slots allows.
+constexpr std::uint64_t kSnapshotOps = 512;
+/// "off": no fdatasync of the metadata log. To measure what barriers cost, never to serve.
+constexpr const char* kBarriersVariable = "GALGO_METADATA_BARRIERS";
+
+template <class T>
+Task<void> run_and_stop(std::shared_ptr<std::optional<T>> out, UniqueFunction<Task<T>()> start,
+                        std::shared_ptr<UniqueFunction<void()>> stop) {
+    out->emplace(co_await start());
+    (*stop)();
+}
+
+}  // namespace
+
+/// Runs one task on shard 0's loop before there are shards.
+template <class T>
+T Node::run_alone(UniqueFunction<Task<T>()> start) {
+    auto out = std::make_shared<std::optional<T>>();
+    auto stop = std::make_shared<UniqueFunction<void()>>([this] { loop0_->stop(); });
+    coro::Scope scope(loop0_->ready());
+    scope.spawn(run_and_stop<T>, out, std::move(start), stop);
+    if (!out->has_value()) {
+        loop0_->run();
+    }
+    return std::move(**out);
+}
+
+/// What says that the metadata log had entries when the last process ended; empty: nothing, so this
+/// may be the first start. A partition's directory is made for an entry; the printed configuration
+/// is written when the first entries are stable.
+std::string Node::proof_of_entries() const {
+    const std::string streams = data_path_ + "/streams";
+    if (const auto entries = io_->list_directory(streams);
+        entries.has_value() && !entries->empty()) {
+        return streams + " holds partitions";
+    }
+    const std::string config =
+        data_path_ + "/" + config_.system.runtime_path + "/current_config.toml";
+    if (io_->file_facts(config).has_value()) {
+        return config + " says that a start was completed";
+    }
+    return {};
+}
+
+bool Node::replay() {
+    metadata::State state(state_options());
+    if (!open_metadata(state)) {
+        return false;
+    }
+    Result<storage::JournalReplay> journals =
+        run_alone<Result<storage::JournalReplay>>([this]() -> Task<Result<storage::JournalReplay>> {
+            return storage::replay_journals(*io_, data_path_ + "/state");
+        });
+    if (!journals.has_value()) {
+        return refuse("the journals in " + data_path_ +
+                      "/state cannot be read: " + to_string(journals.error()));
+    }
+    replay_ = *std::move(journals);
+    if (!replay_.refusal().empty()) {
+        return refuse(replay_.refusal());
+    }
+    if (!check_lives(state)) {
+        return false;
+    }
+    metadata_ = std::make_unique<shard::MetadataPair>(
+        cpus_.size(), shard::MetadataCopy{.state = std::move(state), .registry = &stats_registry_});
+    observe::log_info("server", "replayed",
+                      {{"metadata_op", replayed_op_},
+                       {"snapshot_op", metadata_files_->loaded_snapshot_op()},
+                       {"journal_records", replay_.record_count()}});
+    return true;
+}
+
+metadata::StateOptions Node::state_options() const {
+    return {.sessions_max = static_cast<std::size_t>(config_.metadata.clients_table_max)};
+}
+
+/// Superblock, snapshot and log of the metadata group give `state`, the client table, and which
+/// lives of partitions ended.
+bool Node::open_metadata(metadata::State& state) {
+    storage::MetadataFiles::Options options{
+        .directory = directory_->metadata(),
+        .identity = {.salt = crypto::random_u64()},
+        .required_by = proof_of_entries(),
+        .tail_ops_max = config_.metadata.journal_slots,
+        .snapshot_ops = std::min(kSnapshotOps, config_.metadata.journal_slots / 2)};
+    if (const char* barriers = std::getenv(kBarriersVariable);
+        barriers != nullptr && std::string_view(barriers) == "off") {
+        options.barriers = false;
+        observe::log_warn("server",
+                          "metadata is acknowledged before it is on the disk: for measurements "
+                          "only",
+                          {{"variable", kBarriersVariable}});
+    }
+    using Recovered = storage::OrRefusal<shard::RecoveredMetadata>;
+    Recovered found = run_alone<Recovered>([&]() -> Task<Recovered> {
+        return shard::recover_metadata(*io_, loop0_->ready(), std::move(options), state_options(),
+                                       stats_registry_, trash_);
+    });
+    if (!found.has_value()) {
+        return refuse(found.error().text);
+    }
+    state = std::move(found->state);
+    clients_ = std::move(found->clients);
+    replayed_op_ = found->head;
+    replayed_timestamp_ = found->last_timestamp;
+    metadata_files_ = std::move(found->files);
+    metadata_files_->wal().measure_syncs(*metadata_sync_);
+    return true;
+}
+
+/// Do the journals know no more than the metadata?
+bool Node::check_lives(const metadata::State& state) {
+    for (const auto& [life, facts] : replay_.partitions()) {
+        // A life is named by the op that began it, and that op was stable before anybody wrote
+        // here.
+        if (life.second.value() > replayed_op_.value()) {
+            return refuse(std::format(
+                "the metadata log in {0}/metadata ends at op {1}, but the journals know a "
+                "partition "
+                "that op {2} made or purged: acknowledged changes are lost. Restore the metadata "
+                "directory from a backup, or move the files in {0}/state away to give up what they "
+                "hold",
+                data_path_, replayed_op_.value(), life.second.value()));
+        }
+        const metadata::Partition* row = state.find_partition(life.first);
+        if ((row == nullptr || row->incarnation != life.second) &&
+            !trash_.is_retired(life.first, life.second)) {
+            observe::log_error(
+                "server",
+                "the journals know a partition that the metadata log does not; they are kept",
+                {{"partition", life.first}, {"incarnation", life.second}});
+            replay_.keep_files();
+        }
+    }
+    return true;
+}
+
+}  // namespace galgo::server

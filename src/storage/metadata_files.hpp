@@ -1,0 +1,109 @@
+// MetadataFiles: everything that a node keeps of its metadata group, as one thing: superblock, log
+// and snapshots in `{path}/metadata`. Opening gives back the state: the newest snapshot, then the
+// log behind it. Installing a snapshot lets the log before it go.
+//
+// Two snapshots are kept, and the log reaches back to the older one. A newest snapshot that is
+// missing or damaged is healed from the older one and the longer log; when that does not work
+// either, opening refuses. Log and snapshots are not changed before all of it was read and judged.
+//
+// Order of a snapshot: its file whole under its name -> superblock names it and the first log file
+// still needed -> older files go. A power loss in between leaves files that nothing names; the next
+// start deletes them. Shard 0.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/ids.hpp"
+#include "base/unique_function.hpp"
+#include "coro/ready_queue.hpp"
+#include "coro/task.hpp"
+#include "runtime/io.hpp"
+#include "storage/refusal.hpp"
+#include "storage/snapshot_file.hpp"
+#include "storage/superblock.hpp"
+#include "storage/wal.hpp"
+
+namespace galgo::storage {
+
+class MetadataFiles {
+ public:
+    struct Options {
+        std::string directory;     ///< exists
+        SuperblockState identity;  ///< cluster, replica, salt: of a directory that is new
+        /// What proves that changes were made before ("X says so"); empty: nothing, so this may be
+        /// the first start. With it, a log without entries is refused, and a superblock is not
+        /// made.
+        std::string required_by{};
+        std::uint64_t tail_ops_max = 1024;           ///< metadata.journal_slots
+        std::uint64_t snapshot_ops = 512;            ///< changes between two snapshots
+        std::uint64_t snapshot_bytes = 4ULL << 20U;  ///< or this much of the log
+        std::uint64_t region_bytes = 2ULL << 20U;    ///< see Wal::Options
+        bool barriers = true;                        ///< see Wal::Options
+    };
+    /// Replaces the state by that of a snapshot. An error (kInvalidVersion: of another version)
+    /// makes the snapshot count as damaged; the state is then replaced again, or was never used.
+    /// With a null pointer: by the empty state.
+    using OnSnapshot = UniqueFunction<Status(const SnapshotContents* contents)>;
+
+    /// Calls `on_snapshot` once or twice, then `on_entry` for each operation behind it, in order.
+    static coro::Task<OrRefusal<std::unique_ptr<MetadataFiles>>> open(runtime::IoBackend& io,
+                                                                      coro::ReadyQueue& ready,
+                                                                      Options options,
+                                                                      OnSnapshot on_snapshot,
+                                                                      Wal::OnEntry on_entry);
+    MetadataFiles(const MetadataFiles&) = delete;
+    MetadataFiles& operator=(const MetadataFiles&) = delete;
+    ~MetadataFiles() = default;
+
+    [[nodiscard]] Wal& wal() noexcept { return *wal_; }
+    [[nodiscard]] const Wal& wal() const noexcept { return *wal_; }
+    [[nodiscard]] Superblock& superblock() noexcept { return *superblock_; }
+    /// Last operation of snapshot and log together.
+    [[nodiscard]] OpNumber head() const noexcept;
+    [[nodiscard]] OpNumber snapshot_op() const noexcept { return superblock_->state().snapshot.op; }
+    /// The snapshot that opening began with: what lies before it was not shown entry by entry.
+    [[nodiscard]] OpNumber loaded_snapshot_op() const noexcept { return loaded_op_; }
+    /// Payload bytes of the newest snapshot.
+    [[nodiscard]] std::uint64_t snapshot_size() const noexcept {
+        return superblock_->state().snapshot.size_bytes;
+    }
+    /// Is it time for a snapshot of a state at `applied`?
+    [[nodiscard]] bool snapshot_due(OpNumber applied) const noexcept;
+    /// May op `head` + 1 be appended, as far as the distance to the last snapshot goes?
+    [[nodiscard]] bool tail_has_room(OpNumber head) const noexcept {
+        return head.value() - snapshot_op().value() < options_.tail_ops_max;
+    }
+    /// The newest snapshot was damaged; a new one heals that.
+    [[nodiscard]] bool snapshot_lost() const noexcept { return snapshot_lost_; }
+    [[nodiscard]] std::uint64_t snapshot_count() const noexcept { return snapshot_count_; }
+
+    /// Makes a snapshot the newest one, durably, and drops what it makes superfluous. Its op is
+    /// applied and in the log. After an error the old one is in force. One at a time.
+    coro::Task<Status> install_snapshot(SealedSnapshot snapshot);
+    coro::Task<void> close();
+
+ private:
+    MetadataFiles(runtime::IoBackend& io, Options options)
+        : io_(io), options_(std::move(options)) {}
+
+    coro::Task<OrRefusal<void>> load(coro::ReadyQueue& ready, OnSnapshot& on_snapshot,
+                                     Wal::OnEntry& on_entry);
+    coro::Task<OrRefusal<SnapshotRef>> load_snapshot(OnSnapshot& on_snapshot);
+    coro::Task<OrRefusal<void>> try_snapshot(SnapshotRef ref, OnSnapshot& on_snapshot);
+    coro::Task<void> remove_stray_snapshots();
+
+    runtime::IoBackend& io_;
+    Options options_;
+    std::unique_ptr<Superblock> superblock_;
+    std::unique_ptr<Wal> wal_;
+    std::uint64_t log_bytes_at_snapshot_ = 0;
+    SnapshotRef good_;  ///< the newest snapshot that was read, or written, whole
+    OpNumber loaded_op_;
+    bool snapshot_lost_ = false;
+    std::uint64_t snapshot_count_ = 0;
+};
+
+}  // namespace galgo::storage

@@ -1,0 +1,413 @@
+// Opening the log of the metadata group: all of it is read and judged first, then changed. See the
+// head of wal.hpp for what is torn and what is rotten.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <format>
+
+#include "observe/log.hpp"
+#include "runtime/io_await.hpp"
+#include "storage/wal.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+
+namespace {
+
+std::unexpected<Refusal> damaged(std::string text) {
+    return refuse(fail(ErrorCode::kStateFileCorrupted).error(), std::move(text));
+}
+
+bool all_zero(ConstBytes bytes) {
+    return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+/// Reads `into.size()` bytes; what lies behind the end of the file stays zero.
+Task<Result<std::size_t>> read_region(runtime::IoBackend& io, runtime::FileHandle file,
+                                      std::vector<std::byte>& into, std::uint64_t position) {
+    const Result<std::size_t> got = co_await runtime::read(io, file, into, position);
+    co_return got;
+}
+
+}  // namespace
+
+/// What opening has learnt so far.
+struct Wal::Scan {
+    bool first_batch = true;  ///< any sequence may come: older generations are gone
+    std::string end_path;     ///< where the file before ended, for the text of a refusal
+    std::uint64_t end_position = 0;
+    bool clean_end = true;  ///< nothing but zeros where the last file ends
+    std::vector<Repair> repairs;
+};
+
+Task<OrRefusal<std::unique_ptr<Wal>>> Wal::open(runtime::IoBackend& io, coro::ReadyQueue& ready,
+                                                Superblock& superblock, Options options,
+                                                OnEntry on_entry) {
+    std::unique_ptr<Wal> wal(new Wal(io, ready, superblock, std::move(options)));
+    OrRefusal<void> done;
+    if (superblock.state().wal_last == 0 && !wal->options_.required_by.empty()) {
+        done = wal->no_entries();
+    } else if (superblock.state().wal_last == 0) {
+        done = co_await wal->start_new();
+    } else {
+        done = co_await wal->recover(on_entry);
+    }
+    if (!done.has_value()) {
+        if (wal->file_ != runtime::kNoFile) {
+            (void)co_await runtime::close(io, std::exchange(wal->file_, runtime::kNoFile));
+        }
+        co_return std::unexpected(std::move(done.error()));
+    }
+    co_return wal;
+}
+
+/// The superblock names no generation: nothing was ever acknowledged.
+Task<OrRefusal<void>> Wal::start_new() {
+    const File file{.generation = 1, .region_bytes = options_.region_bytes};
+    const std::string path = wal_path(options_.directory, file.generation);
+    Status status = co_await make_file(file);
+    if (status.has_value()) {
+        status = co_await superblock_.update([](SuperblockState& state) {
+            state.wal_first = 1;
+            state.wal_last = 1;
+        });
+    }
+    if (status.has_value()) {
+        const Result<runtime::FileHandle> opened =
+            co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite);
+        if (opened.has_value()) {
+            file_ = *opened;
+        } else {
+            status = std::unexpected(opened.error());
+        }
+    }
+    if (!status.has_value()) {
+        co_return refuse(status.error(),
+                         std::format("cannot make {}: {}", path, to_string(status.error())));
+    }
+    files_.push_back(file);
+    position_ = kWalBlockBytes;
+    co_return OrRefusal<void>{};
+}
+
+std::unexpected<Refusal> Wal::no_entries() const {
+    return damaged(std::format("{} in {}, but {}: {}",
+                               superblock_.state().wal_last == 0
+                                   ? "the metadata log has no file"
+                                   : "the files of the metadata log have no entry at position 4096",
+                               options_.directory, options_.required_by, kRestoreRemedy));
+}
+
+Task<OrRefusal<void>> Wal::recover(OnEntry& on_entry) {
+    Scan scan;
+    const SuperblockState& state = superblock_.state();
+    for (std::uint64_t generation = state.wal_first; generation <= state.wal_last; ++generation) {
+        OrRefusal<void> done = co_await recover_file(scan, generation, on_entry);
+        if (!done.has_value()) {
+            co_return done;
+        }
+    }
+    if (head_ == OpNumber{0} && !options_.required_by.empty()) {
+        co_return no_entries();
+    }
+    if (head_ < state.commit) {
+        co_return damaged(std::format(
+            "{} ends behind change {}, but the superblock knows change {} as committed: {}",
+            wal_path(options_.directory, state.wal_last), head_.value(), state.commit.value(),
+            kRestoreRemedy));
+    }
+    co_return co_await finish_recovery(scan);
+}
+
+Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, OnEntry& on_entry) {
+    const std::string path = wal_path(options_.directory, generation);
+    const Result<runtime::FileFacts> facts = io_.file_facts(path);
+    if (!facts.has_value()) {
+        co_return refuse(facts.error(),
+                         facts.error().os_errno == ENOENT
+                             ? std::format("{} is missing, which the superblock names as part of "
+                                           "the log: {}",
+                                           path, kRestoreRemedy)
+                             : std::format("cannot read {}: {}", path, to_string(facts.error())));
+    }
+    if (file_ != runtime::kNoFile) {
+        (void)co_await runtime::close(io_, std::exchange(file_, runtime::kNoFile));
+    }
+    const Result<runtime::FileHandle> opened =
+        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite);
+    if (!opened.has_value()) {
+        co_return refuse(opened.error(),
+                         std::format("cannot open {}: {}", path, to_string(opened.error())));
+    }
+    file_ = *opened;
+
+    // The header stands at the begin of both regions; the second is found by the first, or by the
+    // size of a whole file.
+    const WalSeal seal = seal_of(generation);
+    std::vector<std::byte> block(kWalBlockBytes);
+    Result<std::uint64_t> region_bytes = fail(ErrorCode::kInvalidFormat);
+    const std::uint64_t middle = facts->size_bytes / 2;
+    bool header_whole = true;
+    const std::array<std::uint64_t, 2> places{0, middle};
+    for (const std::uint64_t position : places) {
+        std::ranges::fill(block, std::byte{0});
+        (void)co_await read_region(io_, file_, block, position);
+        const Result<std::uint64_t> decoded = decode_wal_header(block, seal);
+        if (decoded.has_value() && (position == 0 || *decoded == middle)) {
+            region_bytes = *decoded;
+            break;
+        }
+        header_whole = false;
+        if (!decoded.has_value() && decoded.error().code != ErrorCode::kInvalidFormat) {
+            region_bytes = decoded;
+        }
+    }
+    if (!region_bytes.has_value()) {
+        switch (region_bytes.error().code) {
+            case ErrorCode::kInvalidVersion:
+                co_return refuse(
+                    region_bytes.error(),
+                    std::format("{} was written by another version: use that version", path));
+            case ErrorCode::kStateFileCorrupted:
+                co_return damaged(
+                    std::format("{} is not the file that belongs here (its header at "
+                                "position 0 names another directory or generation): "
+                                "{}",
+                                path, kRestoreRemedy));
+            default:
+                co_return damaged(
+                    std::format("{} has {} bytes and no whole header at positions 0 and {}: {}",
+                                path, facts->size_bytes, middle, kRestoreRemedy));
+        }
+    }
+    const std::uint64_t region = *region_bytes;
+    std::vector<std::byte> a(static_cast<std::size_t>(region));
+    std::vector<std::byte> b(static_cast<std::size_t>(region));
+    const Result<std::size_t> a_got = co_await read_region(io_, file_, a, 0);
+    const Result<std::size_t> b_got = co_await read_region(io_, file_, b, region);
+    // A region that the disk cannot read counts as rotten, when the other one can be read.
+    const std::uint64_t a_bytes = a_got.has_value() ? *a_got : 0;
+    const std::uint64_t b_bytes = b_got.has_value() ? *b_got : 0;
+    if (!a_got.has_value() && !b_got.has_value()) {
+        co_return refuse(a_got.error(),
+                         std::format("cannot read {}: {}", path, to_string(a_got.error())));
+    }
+
+    Repair repair{.generation = generation, .file_bytes = 2 * region};
+    if (facts->size_bytes != 2 * region || a_bytes != region || b_bytes != region) {
+        header_whole = false;
+    }
+    if (!header_whole || decode_wal_header(b, seal) != region) {
+        repair.pieces.push_back({0, encode_wal_header(seal, region)});
+        repair.pieces.push_back({region, encode_wal_header(seal, region)});
+    }
+    std::uint64_t position = kWalBlockBytes;
+    while (position < region) {
+        const std::optional<WalBatch> from_a = decode_wal_batch(a, position, seal);
+        const std::optional<WalBatch> from_b = decode_wal_batch(b, position, seal);
+        if (!from_a.has_value() && !from_b.has_value()) {
+            break;
+        }
+        const WalBatch& batch = from_a.has_value() ? *from_a : *from_b;
+        const std::size_t size = batch.padded_bytes();
+        const ConstBytes whole = ConstBytes(from_a.has_value() ? a : b).subspan(position, size);
+        if (from_a.has_value() && from_b.has_value() &&
+            !std::ranges::equal(whole, ConstBytes(b).subspan(position, from_b->padded_bytes()))) {
+            co_return damaged(
+                std::format("{}: the batches at positions {} and {} are both whole, and differ: {}",
+                            path, position, region + position, kRestoreRemedy));
+        }
+        if (scan.first_batch && batch.op_before > options_.snapshot_op) {
+            co_return damaged(
+                std::format("changes {} to {} are missing: the snapshot ends before them, and the "
+                            "log begins behind them, in {} at position {}: {}",
+                            options_.snapshot_op.next().value(), batch.op_before.value(), path,
+                            position, kRestoreRemedy));
+        }
+        if (!scan.first_batch && batch.sequence != sequence_ + 1) {
+            co_return damaged(
+                std::format("{} is damaged at position {}{}: batch {} stands where {} was written "
+                            "and acknowledged: {}",
+                            scan.end_path.empty() ? path : scan.end_path,
+                            scan.end_path.empty() ? position : scan.end_position,
+                            scan.end_path.empty() ? "" : " and its copy", batch.sequence,
+                            sequence_ + 1, kRestoreRemedy));
+        }
+        if (scan.first_batch) {
+            head_ = batch.op_before;
+        }
+        scan.first_batch = false;
+        scan.end_path.clear();
+        if (!from_a.has_value() || !from_b.has_value()) {
+            repair.pieces.push_back(
+                {(from_a.has_value() ? region : 0) + position, {whole.begin(), whole.end()}});
+            ++healed_count_;
+        }
+        OrRefusal<void> taken = take_entries(batch, whole, path, position, on_entry);
+        if (!taken.has_value()) {
+            co_return taken;
+        }
+        sequence_ = batch.sequence;
+        log_bytes_ += size;
+        ends_in_mark_ = batch.kind == WalBatchKind::kMark;
+        position += size;
+    }
+
+    // Here the log of this file ends. A batch further on says that it did not.
+    for (std::uint64_t at = position + kWalBlockBytes; at < region; at += kWalBlockBytes) {
+        if (decode_wal_batch(a, at, seal).has_value() ||
+            decode_wal_batch(b, at, seal).has_value()) {
+            co_return damaged(
+                std::format("{} is damaged at position {} and at its copy, position {}; the whole "
+                            "batch at {} says that what stood there was acknowledged: {}",
+                            path, position, region + position, at, kRestoreRemedy));
+        }
+    }
+    const bool a_here = position + kWalBlockBytes <= a_bytes || position >= region;
+    const bool b_here = position + kWalBlockBytes <= b_bytes || position >= region;
+    const auto clean_at = [position](const std::vector<std::byte>& bytes) {
+        return position >= bytes.size() ||
+               all_zero(ConstBytes(bytes).subspan(position, kWalBlockBytes));
+    };
+    const bool clean = clean_at(a) && clean_at(b);
+    if ((!a_here && !b_here) || ((!a_here || !b_here) && !clean)) {
+        co_return damaged(
+            std::format("{} has {} of {} bytes, and what stood at position {} cannot be told: {}",
+                        path, facts->size_bytes, 2 * region, position, kRestoreRemedy));
+    }
+    if (a_bytes != region || b_bytes != region) {
+        // The lost part of a region is written again from the whole one, batch by batch above;
+        // the rest of it is zeros, which extending the file gives.
+        observe::log_warn("storage", "a file of the metadata log was cut short and is restored",
+                          {{"path", path}, {"bytes", facts->size_bytes}});
+    }
+    scan.end_path = path;
+    scan.end_position = position;
+    scan.clean_end = clean;
+    if (!repair.pieces.empty()) {
+        scan.repairs.push_back(std::move(repair));
+    }
+    files_.push_back({.generation = generation, .region_bytes = region, .op_last = head_});
+    position_ = position;
+    co_return OrRefusal<void>{};
+}
+
+OrRefusal<void> Wal::take_entries(const WalBatch& batch, ConstBytes bytes, const std::string& path,
+                                  std::uint64_t position, OnEntry& on_entry) {
+    const auto foreign = [&] {
+        return damaged(
+            std::format("{}: the batch at position {} verifies, but holds what this "
+                        "version does not know: {}",
+                        path, position, kRestoreRemedy));
+    };
+    if (batch.op_before != head_) {
+        return foreign();
+    }
+    std::size_t at = kWalBatchHeaderBytes;
+    for (std::uint32_t i = 0; i < batch.entry_count; ++i) {
+        const auto header = wire::decode_prepare_header(bytes.subspan(at));
+        if (!header.has_value() || header->size > batch.size_bytes - at) {
+            return foreign();
+        }
+        const ConstBytes body = bytes.subspan(at + wire::kPrepareHeaderSize, header->body_size());
+        if (!wire::prepare_body_matches(*header, body) || header->op <= head_ ||
+            (i == 0 && header->op != batch.op_first)) {
+            return foreign();
+        }
+        const std::expected<void, std::string> taken = on_entry(*header, body);
+        if (!taken.has_value()) {
+            return damaged(std::format("{}: change {}, in the batch at position {}: {}", path,
+                                       header->op.value(), position, taken.error()));
+        }
+        head_ = header->op;
+        at += header->size;
+    }
+    if (at != batch.size_bytes || head_ != batch.op_last) {
+        return foreign();
+    }
+    return {};
+}
+
+/// Only now is anything changed on disk.
+Task<OrRefusal<void>> Wal::finish_recovery(Scan& scan) {
+    for (const Repair& piece : scan.repairs) {
+        const std::string path = wal_path(options_.directory, piece.generation);
+        const Status done = co_await repair(piece);
+        if (!done.has_value()) {
+            co_return refuse(done.error(), std::format("cannot restore the damaged copy in {}: {}",
+                                                       path, to_string(done.error())));
+        }
+        observe::log_warn("storage", "restored rotten parts of the metadata log from their copies",
+                          {{"path", path}, {"count", piece.pieces.size()}});
+    }
+    // What was read may come from the page cache of a killed process: make it so on the disk,
+    // before anything builds on it.
+    const Status synced = co_await runtime::sync(io_, file_);
+    if (!synced.has_value()) {
+        co_return refuse(synced.error(),
+                         std::format("cannot sync {}: {}",
+                                     wal_path(options_.directory, files_.back().generation),
+                                     to_string(synced.error())));
+    }
+    ends_torn_ = was_torn_ = !scan.clean_end;
+    if (was_torn_) {
+        observe::log_warn("storage",
+                          "the metadata log ends in a batch that was never completed and was not "
+                          "acknowledged",
+                          {{"path", scan.end_path}, {"position", scan.end_position}});
+    }
+    const Status swept = co_await remove_strays();
+    if (!swept.has_value()) {
+        observe::log_warn("storage", "left-over files of the metadata log cannot be deleted",
+                          {{"error", to_string(swept.error())}});
+    }
+    co_return OrRefusal<void>{};
+}
+
+Task<Status> Wal::repair(const Repair& repair) {
+    const std::string path = wal_path(options_.directory, repair.generation);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite));
+    const Result<runtime::FileFacts> facts = io_.file_facts(path);
+    Status status;
+    if (!facts.has_value()) {
+        status = std::unexpected(facts.error());
+    } else if (facts->size_bytes != repair.file_bytes) {
+        status = co_await runtime::truncate(io_, file, repair.file_bytes);
+    }
+    for (const Repair::Piece& piece : repair.pieces) {
+        if (status.has_value()) {
+            status = co_await runtime::write_all(io_, file, piece.bytes, piece.position);
+        }
+    }
+    if (status.has_value()) {
+        status = co_await runtime::sync(io_, file);
+    }
+    (void)co_await runtime::close(io_, file);
+    co_return status;
+}
+
+/// Files of generations that are not in force: made ahead, or covered by a snapshot, when the
+/// process ended.
+Task<Status> Wal::remove_strays() {
+    const Result<std::vector<runtime::DirectoryEntry>> entries =
+        io_.list_directory(options_.directory);
+    GALGO_CO_TRY(entries);
+    for (const runtime::DirectoryEntry& entry : *entries) {
+        std::string_view name = entry.name;
+        const bool temporary = name.ends_with(".tmp");
+        if (temporary) {
+            name.remove_suffix(4);
+        }
+        const std::optional<std::uint64_t> generation = wal_generation(name);
+        if (generation.has_value() && (temporary || *generation < files_.front().generation ||
+                                       *generation > files_.back().generation)) {
+            const std::string path = options_.directory + "/" + entry.name;
+            GALGO_CO_TRY(co_await runtime::unlink(io_, path));
+        }
+    }
+    co_return Status{};
+}
+
+}  // namespace galgo::storage
