@@ -1,0 +1,233 @@
+// The metadata plane on the simulated disk: groups share barriers, snapshots are taken under load
+// and the log before them goes, a full disk refuses and passes.
+#include "shard/metadata_plane.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "coro/scope.hpp"
+#include "metadata/snapshot.hpp"
+#include "runtime/io_await.hpp"
+#include "runtime_sim/test_world.hpp"
+#include "shard/metadata_recovery.hpp"
+#include "wire/requests.hpp"
+
+namespace galgo::shard {
+namespace {
+
+using coro::Task;
+using runtime_sim::CrashKind;
+
+const std::string kDirectory = "/metadata";
+constexpr std::uint8_t kPipelineMax = 64;
+
+metadata::Admitted create_stream(const std::string& name) {
+    ByteWriter body;
+    wire::CreateStreamRequest{.name = name, .options = {}}.encode(body);
+    Result<metadata::Admitted> admitted = metadata::admit(
+        metadata::State(), {.operation = wire::Operation::kCreateStream, .body = body.bytes()});
+    EXPECT_TRUE(admitted.has_value());
+    return *std::move(admitted);
+}
+
+/// One life of a node's metadata plane, and what the disk kept for the next.
+struct PlaneRig : coro::Anchored {
+    explicit PlaneRig(std::uint64_t seed) : world(seed), node(world.add_node()) {
+        world.run(node, runtime::make_directories(*node.io, kDirectory));
+        node.disk->sync_all();
+        options.directory = kDirectory;
+        options.identity.salt = 5;
+        open();
+    }
+    ~PlaneRig() { stop(); }
+    PlaneRig(const PlaneRig&) = delete;
+    PlaneRig& operator=(const PlaneRig&) = delete;
+
+    void open() {
+        trash = std::make_unique<storage::Trash>("/trash");
+        auto found = world.run(
+            node, recover_metadata(*node.io, node.queue(), options, {}, registry, *trash));
+        ASSERT_TRUE(found.has_value()) << found.error().text;
+        files = std::move(found->files);
+        clients = std::move(found->clients);
+        pair = std::make_unique<MetadataPair>(
+            1, MetadataCopy{.state = std::move(found->state), .registry = &registry});
+        pair->attach(ShardIndex{0}, *node.loop);
+        offload = std::make_unique<runtime::OffloadQueue>(std::uint16_t{1}, 8U, [](ShardIndex) {});
+        offload->stop();  // nobody waits in it: run_worker() does what is there and returns
+        node.loop->add_turn_start(
+            [this] {
+                offload->run_worker();
+                return offload->collect();
+            },
+            "offload");
+        plane = std::make_unique<MetadataPlane>(
+            *node.loop, *pair, *clients, *files,
+            MetadataPlane::Options{.pipeline_max = kPipelineMax,
+                                   .head = found->head,
+                                   .last_timestamp = found->last_timestamp,
+                                   .offload = offload.get(),
+                                   .trash = trash.get()});
+        plane->start();
+        world.run(node, plane->settle_snapshot());
+    }
+    void stop() {
+        if (plane != nullptr) {
+            world.run(node, plane->stop());
+            world.run(node, files->close());
+        }
+        world.kill(node);
+        plane.reset();
+        files.reset();
+        pair.reset();
+        offload.reset();
+    }
+    void restart() {
+        stop();
+        world.restart(node, CrashKind::kPower);
+        open();
+    }
+
+    /// Makes `count` streams, one after the other. The first refusal ends it.
+    static Task<ErrorCode> make_streams(PlaneRig& rig, std::string prefix, int count) {
+        for (int i = 0; i < count; ++i) {
+            const Status made =
+                co_await rig.plane->propose_own(create_stream(prefix + std::to_string(i)));
+            if (!made.has_value()) {
+                co_return made.error().code;
+            }
+            ++rig.made;
+        }
+        co_return ErrorCode::kOk;
+    }
+    static Task<void> make_streams_beside(coro::Anchor<PlaneRig> rig, int number, int count) {
+        const ErrorCode end = co_await make_streams(*rig, long_prefix(number), count);
+        EXPECT_EQ(end, ErrorCode::kOk);
+    }
+    /// So long that the state becomes too large to be encoded on the shard's loop.
+    static std::string long_prefix(int number) {
+        return "c" + std::to_string(number) + "-" + std::string(120, 'x');
+    }
+    /// Many at once, each with one change in flight.
+    static Task<void> load(PlaneRig& rig, int clients, int each) {
+        coro::Scope scope(rig.node.queue());
+        for (int i = 0; i < clients; ++i) {
+            scope.spawn(&PlaneRig::make_streams_beside, coro::Anchor<PlaneRig>(rig), i, each);
+        }
+        co_await scope.close();
+    }
+
+    [[nodiscard]] std::vector<std::byte> published() const {
+        return metadata::encode_snapshot(pair->read(ShardIndex{0}).state);
+    }
+    [[nodiscard]] std::size_t count_files(const std::string& part) const {
+        std::size_t count = 0;
+        for (const std::string& path : node.disk->list_all()) {
+            count += path.find(part) != std::string::npos ? 1U : 0U;
+        }
+        return count;
+    }
+
+    runtime_sim::TestWorld world;
+    runtime_sim::Node& node;
+    storage::MetadataFiles::Options options;
+    metadata::PartitionStatsRegistry registry;
+    std::unique_ptr<storage::Trash> trash;
+    std::unique_ptr<storage::MetadataFiles> files;
+    std::unique_ptr<metadata::ClientTable> clients;
+    std::unique_ptr<MetadataPair> pair;
+    std::unique_ptr<runtime::OffloadQueue> offload;
+    std::unique_ptr<MetadataPlane> plane;
+    int made = 0;
+};
+
+TEST(MetadataDurability, ChangesOfManyClientsShareBarriers) {
+    PlaneRig rig(1);
+    const std::uint64_t before = rig.files->wal().barrier_count();
+    rig.world.run(rig.node, PlaneRig::load(rig, 2 * kPipelineMax, 8));
+    EXPECT_EQ(rig.made, 2 * kPipelineMax * 8);
+    const std::uint64_t barriers = rig.files->wal().barrier_count() - before;
+    EXPECT_GE(rig.files->wal().entry_count(), 16 * barriers) << barriers << " barriers";
+}
+
+TEST(MetadataDurability, SnapshotsAreTakenUnderLoadAndNobodyIsRefused) {
+    PlaneRig rig(2);
+    rig.stop();
+    rig.world.restart(rig.node, CrashKind::kPower);
+    rig.options.tail_ops_max = 256;
+    rig.options.snapshot_ops = 128;
+    rig.options.region_bytes = 16 * storage::kWalBlockBytes;
+    rig.open();
+    rig.world.run(rig.node, PlaneRig::load(rig, 100, 20));
+    EXPECT_EQ(rig.made, 2000);
+    EXPECT_GE(rig.files->snapshot_count(), 7U);
+    EXPECT_LE(rig.count_files("/snapshot."), 3U);
+    const std::vector<std::byte> before = rig.published();
+    rig.restart();
+    EXPECT_GE(rig.files->loaded_snapshot_op().value(), 1000U);
+    EXPECT_EQ(rig.published(), before);
+}
+
+TEST(MetadataDurability, AFullDiskRefusesUntilThereIsRoom) {
+    PlaneRig rig(3);
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "a", 5)), ErrorCode::kOk);
+    rig.node.disk->set_capacity(rig.node.disk->used_bytes());
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "b", 2000)),
+              ErrorCode::kTransientNotAccepted);
+    EXPECT_FALSE(rig.plane->fenced());
+    EXPECT_GT(rig.made, 100) << "what is made ahead takes changes";
+    const int made = rig.made;
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "c", 1)),
+              ErrorCode::kTransientNotAccepted);
+    rig.node.disk->set_capacity(1ULL << 40U);
+    rig.world.run_for(2 * kSecond);
+    // The first ones ask for the room that is there now.
+    for (int i = 0; i < 20 && rig.made == made; ++i) {
+        (void)rig.world.run(rig.node, PlaneRig::make_streams(rig, "d", 1));
+        rig.world.run_for(kSecond);
+    }
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "e", 600)), ErrorCode::kOk);
+    const std::vector<std::byte> before = rig.published();
+    rig.restart();
+    EXPECT_EQ(rig.published(), before);
+    EXPECT_EQ(rig.pair->read(ShardIndex{0}).state.find_stream(wire::Identifier::named("c0")),
+              nullptr);
+}
+
+TEST(MetadataDurability, AFailedSnapshotIsTriedAgain) {
+    PlaneRig rig(4);
+    rig.stop();
+    rig.world.restart(rig.node, CrashKind::kPower);
+    rig.options.tail_ops_max = 256;
+    rig.options.snapshot_ops = 10;
+    rig.open();
+    rig.node.disk->add_fault({.op = runtime_sim::DiskOp::kRename,
+                              .path_contains = "snapshot.",
+                              .times = 1,
+                              .error = EIO});
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "a", 15)), ErrorCode::kOk);
+    EXPECT_EQ(rig.files->snapshot_count(), 0U);
+    rig.world.run_for(2 * kSecond);
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "b", 15)), ErrorCode::kOk);
+    rig.world.run_for(kSecond);
+    EXPECT_GE(rig.files->snapshot_count(), 1U);
+    EXPECT_FALSE(rig.plane->fenced());
+}
+
+TEST(MetadataDurability, ALogThatCannotBeWrittenFences) {
+    PlaneRig rig(5);
+    rig.node.disk->add_fault(
+        {.op = runtime_sim::DiskOp::kSync, .path_contains = "journal.wal", .times = 1});
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "a", 1)),
+              ErrorCode::kTransientNotCommitted);
+    EXPECT_TRUE(rig.plane->fenced());
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "b", 1)),
+              ErrorCode::kTransientNotCommitted);
+}
+
+}  // namespace
+}  // namespace galgo::shard
