@@ -28,6 +28,7 @@ struct CommandLine {
     bool sync = false;
     bool no_limits = false;
     std::uint32_t rounds = 1;
+    std::uint64_t requests = 40000;
     std::string folder = "/tmp";
     WorkloadOptions workload;
 };
@@ -160,17 +161,23 @@ int main(int argc, char** argv) {
     CLI::App* produce_command = app.add_subcommand("produce", "send batches, one in flight");
     CLI::App* consume_command = app.add_subcommand("consume", "read back what produce left");
     CLI::App* trip_command = app.add_subcommand("roundtrip", "single messages, sent and polled");
+    CLI::App* metadata_command = app.add_subcommand(
+        "metadata", "make and delete streams on --producers connections, one in flight each");
     CLI::App* limits_command =
         app.add_subcommand("limits", "the same shapes over bare loopback and a file, no server");
     CLI::App* compare_command = app.add_subcommand(
         "compare", "limits and all workloads, on one or more servers in turns, medians and ratios");
-    for (CLI::App* each : {produce_command, consume_command, trip_command, compare_command}) {
+    for (CLI::App* each :
+         {produce_command, consume_command, trip_command, metadata_command, compare_command}) {
         add_load_options(*each, line);
         add_server_options(*each, line, each == compare_command);
     }
     add_load_options(*limits_command, line);
     produce_command->add_flag("--create,!--no-create", workload.create,
                               "drop the stream if it is there and make it anew (default)");
+    metadata_command->add_option("--requests", line.requests, "changes in all")
+        ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1'000'000'000}))
+        ->capture_default_str();
     consume_command->add_flag("--drop-after", line.drop_after, "delete the stream at the end");
     for (CLI::App* each : {trip_command, compare_command}) {
         each->add_flag("--ack-only", workload.ack_only, "only the acknowledgement of the send");
@@ -219,6 +226,9 @@ int main(int argc, char** argv) {
     }
     if (produce_command->parsed()) {
         return show("produce", as_rows(produce(servers.front())), format);
+    }
+    if (metadata_command->parsed()) {
+        return show("metadata", as_rows(change_metadata(servers.front(), line.requests)), format);
     }
     if (trip_command->parsed()) {
         return show("roundtrip", round_trips(servers.front()), format);

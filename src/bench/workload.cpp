@@ -404,6 +404,37 @@ Result<std::vector<Row>> round_trips(const WorkloadOptions& options) {
     return rows;
 }
 
+Result<Row> change_metadata(const WorkloadOptions& options, std::uint64_t requests) {
+    GALGO_TRY(check_options(options));
+    GALGO_TRY_ASSIGN(sdk::Client control, log_in(options));
+    std::vector<Worker> workers;
+    for (std::uint32_t i = 0; i < options.producers; ++i) {
+        GALGO_TRY_ASSIGN(sdk::Client client, log_in(options));
+        workers.push_back({.client = std::move(client)});
+        GALGO_TRY(drop(workers.back().client, options.stream + std::to_string(i)));
+    }
+    const auto loop = [&](std::size_t index, Clock::time_point start) -> Status {
+        Worker& worker = workers[index];
+        const std::string name = options.stream + std::to_string(index);
+        const std::uint64_t pairs = requests / 2 / workers.size();
+        Clock::time_point last = Clock::now();
+        for (std::uint64_t i = 0; i < 2 * pairs && last - start < limit_of(options); ++i) {
+            if (i % 2 == 0) {
+                GALGO_TRY(worker.client.create_stream(name));
+            } else {
+                GALGO_TRY(worker.client.delete_stream(wire::Identifier::named(name)));
+            }
+            worker.nanoseconds->record(nanoseconds_since(last));
+            last = Clock::now();
+            ++worker.messages;
+        }
+        return drop(worker.client, name);
+    };
+    return run_timed(
+        {.name = "metadata", .options = options, .process_id = server_process(control, options)},
+        workers, loop);
+}
+
 Status drop_stream(const WorkloadOptions& options) {
     GALGO_TRY_ASSIGN(sdk::Client client, log_in(options));
     return drop(client, options.stream);

@@ -56,6 +56,10 @@ struct WorkloadOptions {
 /// the end): rows "send-ack" and, unless ack_only, "send+poll".
 [[nodiscard]] Result<std::vector<Row>> round_trips(const WorkloadOptions& options);
 
+/// Each of `producers` connections makes and deletes streams named after `stream`, one request in
+/// flight, `requests` of them in all. Row "metadata".
+[[nodiscard]] Result<Row> change_metadata(const WorkloadOptions& options, std::uint64_t requests);
+
 /// Deletes the stream; one that is not there is fine.
 [[nodiscard]] Status drop_stream(const WorkloadOptions& options);
 
