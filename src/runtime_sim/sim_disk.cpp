@@ -91,6 +91,11 @@ std::int32_t SimDisk::read(FileHandle file, MutableBytes into, std::uint64_t off
     }
     const std::size_t count =
         std::min<std::uint64_t>({into.size(), content.size_bytes() - offset, kTransferBytesMax});
+    const std::set<std::uint64_t>& unreadable = open_file->inode->unreadable;
+    if (const auto bad = unreadable.lower_bound(offset / kSectorBytes);
+        bad != unreadable.end() && *bad * kSectorBytes < offset + count) {
+        return -EIO;
+    }
     content.read(into.first(count), offset);
     return static_cast<std::int32_t>(count);
 }
@@ -117,6 +122,9 @@ std::int32_t SimDisk::write(FileHandle file, ConstBytes from, std::uint64_t offs
     }
     Inode& inode = *open_file->inode;
     inode.content.write(from.first(count), offset, sequence_++);
+    std::erase_if(inode.unreadable, [begin = offset, end = offset + count](std::uint64_t sector) {
+        return sector * kSectorBytes >= begin && (sector + 1) * kSectorBytes <= end;
+    });
     inode.modified_us = modified_now();
     if (fault && !fault->short_transfer) {
         return -fault->error;

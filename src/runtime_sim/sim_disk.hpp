@@ -41,7 +41,9 @@ inline constexpr std::size_t kSectorBytes = 512;
 
 enum class CrashKind : std::uint8_t { kProcess, kPower };
 /// What a power loss does with unsynced state: kSeeded mixes, and sometimes is one of the extremes.
-enum class UnsyncedFate : std::uint8_t { kSeeded, kLoseAll, kKeepAll };
+/// kRuin leaves noise in every sector that was written since it was synced, with the old content
+/// too.
+enum class UnsyncedFate : std::uint8_t { kSeeded, kLoseAll, kKeepAll, kRuin };
 
 enum class DiskOp : std::uint8_t {
     kOpen,
@@ -133,6 +135,10 @@ class SimDisk {
     void write_file(std::string_view path, ConstBytes content);
     /// Bit rot: XORs one stored byte, stable at once. False when the file has no such byte.
     bool corrupt(std::string_view path, std::uint64_t offset, std::uint8_t mask);
+    /// Every read of that sector fails with EIO until all of it was written. False when the file
+    /// has no such byte.
+    bool make_unreadable(std::string_view path, std::uint64_t offset);
+    [[nodiscard]] std::size_t unreadable_count(std::string_view path) const;
     /// Cuts or extends with zeros, stable at once. False when there is no such file.
     bool truncate_to(std::string_view path, std::uint64_t size_bytes);
     [[nodiscard]] bool exists(std::string_view path) const;

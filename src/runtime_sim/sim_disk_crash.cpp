@@ -118,6 +118,7 @@ void SimDisk::write_file(std::string_view path, ConstBytes content) {
         make_changes_stable(*at, sequence_);
         at = next;
     }
+    at->unreadable.clear();
     at->content.truncate(0, sequence_++);
     at->content.write(content, 0, sequence_++);
     at->content.settle();
@@ -135,6 +136,20 @@ bool SimDisk::corrupt(std::string_view path, std::uint64_t offset, std::uint8_t 
     inode->content.write({&value, 1}, offset, sequence_++);
     inode->content.settle();
     return true;
+}
+
+bool SimDisk::make_unreadable(std::string_view path, std::uint64_t offset) {
+    const InodePointer inode = find(path);
+    if (inode == nullptr || inode->is_directory || offset >= inode->content.size_bytes()) {
+        return false;
+    }
+    inode->unreadable.insert(offset / kSectorBytes);
+    return true;
+}
+
+std::size_t SimDisk::unreadable_count(std::string_view path) const {
+    const InodePointer inode = find(path);
+    return inode == nullptr ? 0 : inode->unreadable.size();
 }
 
 bool SimDisk::truncate_to(std::string_view path, std::uint64_t size_bytes) {

@@ -346,6 +346,39 @@ TEST(SimDisk, HelpersOfTests) {
     EXPECT_EQ(text_of(disk, "/d/./e/../e//a"), "z");
 }
 
+TEST(SimDisk, AnUnreadableSectorIsWhatTheNextWriteOfAllOfItHeals) {
+    SimDisk disk(1);
+    disk.write_file("/a", as_bytes(std::string(4 * kSectorBytes, 'x')));
+    ASSERT_TRUE(disk.make_unreadable("/a", kSectorBytes + 7));
+    EXPECT_FALSE(disk.make_unreadable("/a", 4 * kSectorBytes));
+    const FileHandle file = must_open(disk, "/a", OpenMode::kReadWrite);
+    std::vector<std::byte> into(kSectorBytes);
+    EXPECT_EQ(disk.read(file, into, 0), 512);
+    EXPECT_EQ(disk.read(file, into, 1), -EIO);
+    EXPECT_EQ(disk.read(file, into, 2 * kSectorBytes - 1), -EIO);
+    EXPECT_EQ(disk.read(file, into, 2 * kSectorBytes), 512);
+    must_write(disk, file, std::string(kSectorBytes - 1, 'y'), kSectorBytes);
+    EXPECT_EQ(disk.unreadable_count("/a"), 1U);
+    must_write(disk, file, std::string(kSectorBytes, 'y'), kSectorBytes);
+    EXPECT_EQ(disk.unreadable_count("/a"), 0U);
+    EXPECT_EQ(disk.read(file, into, kSectorBytes), 512);
+}
+
+TEST(SimDisk, ARuinousPowerLossDestroysWhatWasNotSynced) {
+    SimDisk disk(1);
+    const FileHandle file = must_open(disk, "/a");
+    const std::string text(3 * kSectorBytes, 'x');
+    must_write(disk, file, text);
+    disk.sync_all();
+    must_write(disk, file, "x", kSectorBytes);  // the same bytes
+    disk.crash(CrashKind::kPower, UnsyncedFate::kRuin);
+    const std::string after = text_of(disk, "/a");
+    ASSERT_EQ(after.size(), text.size());
+    EXPECT_EQ(after.substr(0, kSectorBytes), text.substr(0, kSectorBytes));
+    EXPECT_NE(after.substr(kSectorBytes, kSectorBytes), text.substr(kSectorBytes, kSectorBytes));
+    EXPECT_EQ(after.substr(2 * kSectorBytes), text.substr(0, kSectorBytes));
+}
+
 TEST(SimDisk, TooManyOpenFiles) {
     SimDisk disk(1, nullptr, {.open_files_max = 2});
     const FileHandle a = must_open(disk, "/a");

@@ -145,6 +145,15 @@ void FileContent::crash_power(UnsyncedFate fate, std::uint32_t keep_percent,
         settle();
         return;
     }
+    if (fate == UnsyncedFate::kRuin) {
+        for (const std::uint64_t index : dirty_) {
+            for (std::byte& byte : sectors_.at(index).now) {
+                byte = static_cast<std::byte>(random.next());
+            }
+        }
+        settle();
+        return;
+    }
     if (!size_versions_.empty()) {
         if (fate == UnsyncedFate::kLoseAll) {
             size_ = size_versions_.front().size_bytes;

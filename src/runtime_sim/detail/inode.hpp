@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ struct SimDisk::Inode {
     std::uint32_t links = 0;  ///< names that lead here now
     std::uint32_t opens = 0;
     detail::FileContent content;
+    std::set<std::uint64_t> unreadable;  ///< sectors
     std::map<std::string, InodePointer, std::less<>> entries;
     std::map<std::string, InodePointer, std::less<>> stable_entries;
 
