@@ -34,6 +34,10 @@ struct WalSeal {
     std::uint64_t generation = 0;
 };
 
+[[nodiscard]] constexpr std::size_t padded_to_blocks(std::size_t bytes) noexcept {
+    return (bytes + kWalBlockBytes - 1) / kWalBlockBytes * kWalBlockBytes;
+}
+
 enum class WalBatchKind : std::uint16_t {
     kEntries = 0,
     kMark = 1,  ///< no entries: says that everything before it is stable
@@ -49,13 +53,9 @@ struct WalBatch {
     std::uint32_t size_bytes = 0;  ///< header and entries
 
     [[nodiscard]] std::size_t padded_bytes() const noexcept {
-        return (size_bytes + kWalBlockBytes - 1) / kWalBlockBytes * kWalBlockBytes;
+        return padded_to_blocks(size_bytes);
     }
 };
-
-[[nodiscard]] constexpr std::size_t padded_to_blocks(std::size_t bytes) noexcept {
-    return (bytes + kWalBlockBytes - 1) / kWalBlockBytes * kWalBlockBytes;
-}
 
 [[nodiscard]] std::string wal_path(const std::string& directory, std::uint64_t generation);
 /// The generation of a file name, if it is one of the log.
