@@ -156,7 +156,9 @@ Task<OrRefusal<void>> Superblock::create(SuperblockState initial) {
         co_return refuse(status.error(),
                          std::format("cannot make {}: {}", path_, to_string(status.error())));
     }
-    co_return co_await load();
+    const OrRefusal<void> loaded = co_await load();
+    settled_ = loaded.has_value();
+    co_return loaded;
 }
 
 Task<OrRefusal<void>> Superblock::load() {
@@ -179,6 +181,7 @@ Task<OrRefusal<void>> Superblock::load() {
             decode_superblock(ConstBytes(bytes).first(got.has_value() ? *got : 0));
         if (decoded.has_value()) {
             copies[i] = *decoded;
+            verified_[i] = true;
             continue;
         }
         foreign_version = foreign_version || decoded.error().code == ErrorCode::kInvalidVersion;
@@ -207,30 +210,50 @@ Task<OrRefusal<void>> Superblock::load() {
     }
     state_ = chosen->state;
     sequence_ = chosen->sequence;
-    const SuperblockCopy whole = encode_superblock(state_, sequence_);
-    Status healed;
-    for (std::size_t i = 0; i < kSuperblockCopies && healed.has_value(); ++i) {
-        if (!copies[i].has_value() || copies[i]->sequence != sequence_ ||
-            copies[i]->state != state_) {
-            healed = co_await write_copies(whole, i, 1);
+    damaged_ = std::move(bad);
+    for (const std::optional<DecodedSuperblock>& copy : copies) {
+        if (!copy.has_value() || copy->sequence != sequence_ || copy->state != state_) {
             ++healed_count_;
         }
     }
-    if (!healed.has_value()) {
-        co_return refuse(healed.error(), std::format("cannot rewrite copy {} of {}: {}", bad, path_,
-                                                     to_string(healed.error())));
+    co_return OrRefusal<void>{};
+}
+
+Task<OrRefusal<void>> Superblock::settle() {
+    co_await turn_.acquire();
+    const bool was_settled = settled_;
+    const Status written = co_await write_all_copies();
+    turn_.release();
+    if (!written.has_value()) {
+        co_return refuse(written.error(), std::format("cannot write the copies of {} again: {}",
+                                                      path_, to_string(written.error())));
     }
-    if (healed_count_ != 0) {
-        observe::log_warn("storage", "rewrote copies of the superblock",
-                          {{"path", path_}, {"count", healed_count_}, {"damaged", bad}});
-    }
-    // What was read may come from the page cache of a killed process: make it so on the disk.
-    const Status synced = co_await runtime::sync(io_, file_);
-    if (!synced.has_value()) {
-        co_return refuse(synced.error(),
-                         std::format("cannot sync {}: {}", path_, to_string(synced.error())));
+    if (!was_settled && healed_count_ != 0) {
+        observe::log_warn("storage", "rewrote copies of the superblock that were damaged or old",
+                          {{"path", path_},
+                           {"count", healed_count_},
+                           {"damaged", damaged_.empty() ? "none" : damaged_}});
     }
     co_return OrRefusal<void>{};
+}
+
+/// What was read may come from the page cache of a process whose sync failed: the disk has it only
+/// once it was written again, a sync alone does nothing. One copy at a time, those that did not
+/// verify first, so that a power loss never meets more than one of those that did.
+Task<Status> Superblock::write_all_copies() {
+    if (settled_) {
+        co_return Status{};
+    }
+    const SuperblockCopy copy = encode_superblock(state_, sequence_);
+    for (const bool verified : {false, true}) {
+        for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
+            if (verified_[i] == verified) {
+                GALGO_CO_TRY(co_await write_copies(copy, i, 1));
+            }
+        }
+    }
+    settled_ = true;
+    co_return Status{};
 }
 
 /// Copies [first, first + count), synced.
@@ -248,10 +271,13 @@ Task<Status> Superblock::update(UniqueFunction<void(SuperblockState&)> change) {
     if (poisoned_.has_value()) {
         status = std::unexpected(*poisoned_);
     } else {
+        status = co_await write_all_copies();
         SuperblockState next = state_;
         change(next);
         const SuperblockCopy copy = encode_superblock(next, sequence_ + 1);
-        status = co_await write_copies(copy, 0, kHalf);
+        if (status.has_value()) {
+            status = co_await write_copies(copy, 0, kHalf);
+        }
         if (status.has_value()) {
             status = co_await write_copies(copy, kHalf, kSuperblockCopies - kHalf);
         }

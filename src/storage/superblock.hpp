@@ -4,8 +4,9 @@
 //
 // An update writes copies 0 and 1, syncs, writes copies 2 and 3, syncs, and only then returns. So
 // at any moment two copies of one sequence are whole, and after an update no fault of a single copy
-// takes it back. Opening takes the highest sequence that two whole copies agree on and rewrites the
-// others; with no such pair it refuses.
+// takes it back. Opening takes the highest sequence that two whole copies agree on; with no such
+// pair it refuses. It changes nothing: settle() writes all copies again, once everything else was
+// judged too, and before anything builds on what was read.
 //
 // A failed write or sync poisons it: every later update fails until a restart, because nobody knows
 // what the disk holds. Shard 0. docs/formats/superblock.md
@@ -77,7 +78,7 @@ class Superblock {
         SuperblockState initial;  ///< of a new file; its identity is compared with that of an old
         std::string required_by;  ///< what proves that it was there; empty: absent is no damage
     };
-    /// Opens or makes the file, and heals copies that are torn or rotten.
+    /// Opens the file and changes nothing in it, or makes it.
     static coro::Task<OrRefusal<std::unique_ptr<Superblock>>> open(runtime::IoBackend& io,
                                                                    coro::ReadyQueue& ready,
                                                                    Options options);
@@ -87,9 +88,12 @@ class Superblock {
 
     [[nodiscard]] const SuperblockState& state() const noexcept { return state_; }
     [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
-    /// Copies that opening rewrote.
+    /// Copies that opening found damaged or old.
     [[nodiscard]] std::uint32_t healed_count() const noexcept { return healed_count_; }
 
+    /// Makes what opening found durable and heals copies, once; update() does it where it was not
+    /// done.
+    coro::Task<OrRefusal<void>> settle();
     /// Changes the state durably: `change` is called on the state of that moment, and state() shows
     /// it when this returns without error. Updates run one after another.
     coro::Task<Status> update(UniqueFunction<void(SuperblockState&)> change);
@@ -100,6 +104,7 @@ class Superblock {
 
     coro::Task<OrRefusal<void>> create(SuperblockState initial);
     coro::Task<OrRefusal<void>> load();
+    coro::Task<Status> write_all_copies();
     coro::Task<Status> write_copies(const SuperblockCopy& copy, std::size_t first,
                                     std::size_t count);
 
@@ -111,6 +116,9 @@ class Superblock {
     std::uint32_t healed_count_ = 0;
     std::optional<Error> poisoned_;
     coro::Semaphore turn_;
+    bool settled_ = false;  ///< the copies are on the disk as they were read
+    std::array<bool, kSuperblockCopies> verified_{};  ///< when it was opened
+    std::string damaged_;                             ///< the others, for the log
 };
 
 }  // namespace galgo::storage

@@ -120,9 +120,10 @@ struct MetadataRig {
         world.kill(node);
         files.reset();
     }
-    void crash(runtime_sim::CrashKind kind) {
+    void crash(runtime_sim::CrashKind kind,
+               runtime_sim::UnsyncedFate fate = runtime_sim::UnsyncedFate::kSeeded) {
         drop();
-        world.restart(node, kind);
+        world.restart(node, kind, fate);
     }
 
     runtime_sim::TestWorld world;

@@ -9,6 +9,7 @@
 #include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/replace_file.hpp"
 
 namespace galgo::storage {
 
@@ -253,7 +254,7 @@ Task<Status> Wal::make_next(std::uint64_t region_bytes) {
 /// first: a try on a full disk costs nothing.
 Task<Status> Wal::make_file(const File& file) {
     const std::string path = wal_path(options_.directory, file.generation);
-    const std::string temporary = path + ".tmp";
+    const std::string temporary = path + std::string(detail::kTemporary);
     GALGO_CO_TRY_ASSIGN(
         const runtime::FileHandle handle,
         co_await runtime::open(io_, temporary, runtime::OpenMode::kCreate, kModeBits));
@@ -286,6 +287,10 @@ Task<Status> Wal::make_file(const File& file) {
     }
     (void)co_await runtime::close(io_, handle);
     if (status.has_value()) {
+        // From here on a smaller file of that name may be gone, also when this fails.
+        if (next_.has_value() && next_->generation == file.generation) {
+            next_.reset();
+        }
         status = co_await runtime::rename(io_, temporary, path);
     }
     if (status.has_value()) {

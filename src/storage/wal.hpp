@@ -19,6 +19,7 @@
 // append fails until a restart. Shard 0. docs/formats/wal.md
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <expected>
@@ -133,7 +134,10 @@ class Wal : public coro::Anchored {
     OrRefusal<void> take_entries(const WalBatch& batch, ConstBytes bytes, const std::string& path,
                                  std::uint64_t position, OnEntry& on_entry);
     coro::Task<OrRefusal<void>> finish_recovery(Scan& scan);
+    coro::Task<OrRefusal<void>> judge_above(Scan& scan);
     coro::Task<Status> repair(const Repair& repair);
+    coro::Task<Status> rewrite(std::uint64_t generation, std::array<std::uint64_t, 2> positions,
+                               ConstBytes batch);
     coro::Task<Status> remove_strays();
 
     static coro::Task<void> commit(coro::Anchor<Wal> wal);

@@ -7,6 +7,7 @@
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/replace_file.hpp"
 #include "storage/wal.hpp"
 
 namespace galgo::storage {
@@ -23,11 +24,44 @@ bool all_zero(ConstBytes bytes) {
     return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Reads `into.size()` bytes; what lies behind the end of the file stays zero.
-Task<Result<std::size_t>> read_region(runtime::IoBackend& io, runtime::FileHandle file,
-                                      std::vector<std::byte>& into, std::uint64_t position) {
-    const Result<std::size_t> got = co_await runtime::read(io, file, into, position);
-    co_return got;
+/// A part of a file. Zeros stand for what could not be read, or lies behind the end.
+struct Part {
+    std::vector<std::byte> bytes;
+    std::vector<std::uint64_t> unreadable;  ///< begins of blocks, ascending
+};
+
+/// Reads `size` bytes, whole blocks. What the disk cannot give costs a block, not more.
+Task<Part> read_part(runtime::IoBackend& io, runtime::FileHandle file, std::uint64_t position,
+                     std::size_t size) {
+    Part part{.bytes = std::vector<std::byte>(size)};
+    const Result<std::size_t> got = co_await runtime::read(io, file, part.bytes, position);
+    if (got.has_value()) {
+        co_return part;
+    }
+    for (std::size_t at = 0; at < size; at += kWalBlockBytes) {
+        const MutableBytes block =
+            MutableBytes(part.bytes).subspan(at, std::min(kWalBlockBytes, size - at));
+        std::ranges::fill(block, std::byte{0});
+        const Result<std::size_t> one = co_await runtime::read(io, file, block, position + at);
+        if (!one.has_value()) {
+            std::ranges::fill(block, std::byte{0});
+            part.unreadable.push_back(at);
+        }
+    }
+    co_return part;
+}
+
+/// A file as it is made, with nothing written to it since.
+bool is_unused(ConstBytes file, const WalSeal& seal) {
+    const std::size_t region = file.size() / 2;
+    if (file.size() % (2 * kWalBlockBytes) != 0 || region < kWalRegionBytesMin) {
+        return false;
+    }
+    return std::ranges::all_of(std::array{file.first(region), file.subspan(region)},
+                               [&](ConstBytes half) {
+                                   return decode_wal_header(half, seal) == region &&
+                                          all_zero(half.subspan(kWalBlockBytes));
+                               });
 }
 
 }  // namespace
@@ -39,6 +73,13 @@ struct Wal::Scan {
     std::uint64_t end_position = 0;
     bool clean_end = true;  ///< nothing but zeros where the last file ends
     std::vector<Repair> repairs;
+    struct Last {
+        std::uint64_t generation = 0;
+        std::array<std::uint64_t, 2> positions{};  ///< of its copies, in the file
+        std::vector<std::byte> bytes;
+    };
+    std::optional<Last> last;  ///< batch
+    std::optional<File> next;  ///< made ahead, whole and unused
 };
 
 Task<OrRefusal<std::unique_ptr<Wal>>> Wal::open(runtime::IoBackend& io, coro::ReadyQueue& ready,
@@ -66,6 +107,10 @@ Task<OrRefusal<std::unique_ptr<Wal>>> Wal::open(runtime::IoBackend& io, coro::Re
 Task<OrRefusal<void>> Wal::start_new() {
     const File file{.generation = 1, .region_bytes = options_.region_bytes};
     const std::string path = wal_path(options_.directory, file.generation);
+    OrRefusal<void> settled = co_await superblock_.settle();
+    if (!settled.has_value()) {
+        co_return settled;
+    }
     Status status = co_await make_file(file);
     if (status.has_value()) {
         status = co_await superblock_.update([](SuperblockState& state) {
@@ -117,6 +162,10 @@ Task<OrRefusal<void>> Wal::recover(OnEntry& on_entry) {
             wal_path(options_.directory, state.wal_last), head_.value(), state.commit.value(),
             kRestoreRemedy));
     }
+    OrRefusal<void> above = co_await judge_above(scan);
+    if (!above.has_value()) {
+        co_return above;
+    }
     co_return co_await finish_recovery(scan);
 }
 
@@ -147,18 +196,20 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
     const WalSeal seal = seal_of(generation);
     std::vector<std::byte> block(kWalBlockBytes);
     Result<std::uint64_t> region_bytes = fail(ErrorCode::kInvalidFormat);
+    std::string unreadable;
     const std::uint64_t middle = facts->size_bytes / 2;
-    bool header_whole = true;
     const std::array<std::uint64_t, 2> places{0, middle};
     for (const std::uint64_t position : places) {
         std::ranges::fill(block, std::byte{0});
-        (void)co_await read_region(io_, file_, block, position);
+        const Result<std::size_t> got = co_await runtime::read(io_, file_, block, position);
+        if (!got.has_value()) {
+            unreadable = std::format(" (cannot be read: {})", to_string(got.error()));
+        }
         const Result<std::uint64_t> decoded = decode_wal_header(block, seal);
         if (decoded.has_value() && (position == 0 || *decoded == middle)) {
             region_bytes = *decoded;
             break;
         }
-        header_whole = false;
         if (!decoded.has_value() && decoded.error().code != ErrorCode::kInvalidFormat) {
             region_bytes = decoded;
         }
@@ -177,43 +228,53 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
                                 path, kRestoreRemedy));
             default:
                 co_return damaged(
-                    std::format("{} has {} bytes and no whole header at positions 0 and {}: {}",
-                                path, facts->size_bytes, middle, kRestoreRemedy));
+                    std::format("{} has {} bytes and no whole header at positions 0 and {}{}: {}",
+                                path, facts->size_bytes, middle, unreadable, kRestoreRemedy));
         }
     }
     const std::uint64_t region = *region_bytes;
-    std::vector<std::byte> a(static_cast<std::size_t>(region));
-    std::vector<std::byte> b(static_cast<std::size_t>(region));
-    const Result<std::size_t> a_got = co_await read_region(io_, file_, a, 0);
-    const Result<std::size_t> b_got = co_await read_region(io_, file_, b, region);
-    // A region that the disk cannot read counts as rotten, when the other one can be read.
-    const std::uint64_t a_bytes = a_got.has_value() ? *a_got : 0;
-    const std::uint64_t b_bytes = b_got.has_value() ? *b_got : 0;
-    if (!a_got.has_value() && !b_got.has_value()) {
-        co_return refuse(a_got.error(),
-                         std::format("cannot read {}: {}", path, to_string(a_got.error())));
-    }
+    const Part a = co_await read_part(io_, file_, 0, static_cast<std::size_t>(region));
+    const Part b = co_await read_part(io_, file_, region, static_cast<std::size_t>(region));
+    const std::uint64_t a_bytes = std::min(facts->size_bytes, region);
+    const std::uint64_t b_bytes = std::min(facts->size_bytes - a_bytes, region);
 
+    // Only what does not verify is written, so that a power loss in the middle costs nothing.
     Repair repair{.generation = generation, .file_bytes = 2 * region};
-    if (facts->size_bytes != 2 * region || a_bytes != region || b_bytes != region) {
-        header_whole = false;
+    for (const auto& [part, begin] : {std::pair(&a, std::uint64_t{0}), std::pair(&b, region)}) {
+        for (const std::uint64_t at : part->unreadable) {
+            repair.pieces.push_back({begin + at, std::vector<std::byte>(kWalBlockBytes)});
+        }
+        if (decode_wal_header(part->bytes, seal) != region) {
+            repair.pieces.push_back({begin, encode_wal_header(seal, region)});
+        }
     }
-    if (!header_whole || decode_wal_header(b, seal) != region) {
-        repair.pieces.push_back({0, encode_wal_header(seal, region)});
-        repair.pieces.push_back({region, encode_wal_header(seal, region)});
-    }
+    // A batch that came before, and stands here too, was written to the wrong place.
+    const auto batch_at = [&](const Part& part, std::uint64_t at) {
+        std::optional<WalBatch> found =
+            decode_wal_batch(part.bytes, static_cast<std::size_t>(at), seal);
+        if (found.has_value() && !scan.first_batch && found->sequence <= sequence_) {
+            found.reset();
+        }
+        return found;
+    };
     std::uint64_t position = kWalBlockBytes;
     while (position < region) {
-        const std::optional<WalBatch> from_a = decode_wal_batch(a, position, seal);
-        const std::optional<WalBatch> from_b = decode_wal_batch(b, position, seal);
+        std::optional<WalBatch> from_a = batch_at(a, position);
+        std::optional<WalBatch> from_b = batch_at(b, position);
+        if (from_a.has_value() && from_b.has_value() && from_a->sequence != from_b->sequence) {
+            // So was one that came later.
+            (from_a->sequence < from_b->sequence ? from_b : from_a).reset();
+        }
         if (!from_a.has_value() && !from_b.has_value()) {
             break;
         }
-        const WalBatch& batch = from_a.has_value() ? *from_a : *from_b;
+        const WalBatch batch = from_a.has_value() ? *from_a : *from_b;
         const std::size_t size = batch.padded_bytes();
-        const ConstBytes whole = ConstBytes(from_a.has_value() ? a : b).subspan(position, size);
+        const ConstBytes whole =
+            ConstBytes(from_a.has_value() ? a.bytes : b.bytes).subspan(position, size);
         if (from_a.has_value() && from_b.has_value() &&
-            !std::ranges::equal(whole, ConstBytes(b).subspan(position, from_b->padded_bytes()))) {
+            !std::ranges::equal(whole,
+                                ConstBytes(b.bytes).subspan(position, from_b->padded_bytes()))) {
             co_return damaged(
                 std::format("{}: the batches at positions {} and {} are both whole, and differ: {}",
                             path, position, region + position, kRestoreRemedy));
@@ -251,30 +312,39 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
         sequence_ = batch.sequence;
         log_bytes_ += size;
         ends_in_mark_ = batch.kind == WalBatchKind::kMark;
+        scan.last = {.generation = generation,
+                     .positions = {position, region + position},
+                     .bytes = {whole.begin(), whole.end()}};
         position += size;
     }
 
     // Here the log of this file ends. A batch further on says that it did not.
     for (std::uint64_t at = position + kWalBlockBytes; at < region; at += kWalBlockBytes) {
-        if (decode_wal_batch(a, at, seal).has_value() ||
-            decode_wal_batch(b, at, seal).has_value()) {
+        if (batch_at(a, at).has_value() || batch_at(b, at).has_value()) {
             co_return damaged(
                 std::format("{} is damaged at position {} and at its copy, position {}; the whole "
                             "batch at {} says that what stood there was acknowledged: {}",
                             path, position, region + position, at, kRestoreRemedy));
         }
     }
-    const bool a_here = position + kWalBlockBytes <= a_bytes || position >= region;
-    const bool b_here = position + kWalBlockBytes <= b_bytes || position >= region;
-    const auto clean_at = [position](const std::vector<std::byte>& bytes) {
-        return position >= bytes.size() ||
-               all_zero(ConstBytes(bytes).subspan(position, kWalBlockBytes));
+    const auto is_here = [&](const Part& part, std::uint64_t present) {
+        return position >= region ||
+               (position + kWalBlockBytes <= present &&
+                std::ranges::find(part.unreadable, position) == part.unreadable.end());
+    };
+    const bool a_here = is_here(a, a_bytes);
+    const bool b_here = is_here(b, b_bytes);
+    const auto clean_at = [&](const Part& part) {
+        return position >= region ||
+               all_zero(ConstBytes(part.bytes).subspan(position, kWalBlockBytes));
     };
     const bool clean = clean_at(a) && clean_at(b);
     if ((!a_here && !b_here) || ((!a_here || !b_here) && !clean)) {
-        co_return damaged(
-            std::format("{} has {} of {} bytes, and what stood at position {} cannot be told: {}",
-                        path, facts->size_bytes, 2 * region, position, kRestoreRemedy));
+        co_return damaged(std::format(
+            "{} has {} of {} bytes, of which {} blocks cannot be read: what stood at position {}, "
+            "or at its copy, position {}, cannot be told: {}",
+            path, facts->size_bytes, 2 * region, a.unreadable.size() + b.unreadable.size(),
+            position, region + position, kRestoreRemedy));
     }
     if (a_bytes != region || b_bytes != region) {
         // The lost part of a region is written again from the whole one, batch by batch above;
@@ -285,7 +355,7 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
     scan.end_path = path;
     scan.end_position = position;
     scan.clean_end = clean;
-    if (!repair.pieces.empty()) {
+    if (!repair.pieces.empty() || facts->size_bytes != repair.file_bytes) {
         scan.repairs.push_back(std::move(repair));
     }
     files_.push_back({.generation = generation, .region_bytes = region, .op_last = head_});
@@ -301,7 +371,7 @@ OrRefusal<void> Wal::take_entries(const WalBatch& batch, ConstBytes bytes, const
                         "version does not know: {}",
                         path, position, kRestoreRemedy));
     };
-    if (batch.op_before != head_) {
+    if (batch.op_before != head_ || (batch.kind == WalBatchKind::kMark && batch.entry_count != 0)) {
         return foreign();
     }
     std::size_t at = kWalBatchHeaderBytes;
@@ -329,8 +399,55 @@ OrRefusal<void> Wal::take_entries(const WalBatch& batch, ConstBytes bytes, const
     return {};
 }
 
+/// Files above the last generation. The superblock names a file before anything is acknowledged
+/// from it: a whole batch says that the superblock has lost what it knew.
+Task<OrRefusal<void>> Wal::judge_above(Scan& scan) {
+    const Result<std::vector<runtime::DirectoryEntry>> entries =
+        io_.list_directory(options_.directory);
+    if (!entries.has_value()) {
+        co_return refuse(entries.error(), std::format("cannot list {}: {}", options_.directory,
+                                                      to_string(entries.error())));
+    }
+    for (const runtime::DirectoryEntry& entry : *entries) {
+        const std::uint64_t generation = wal_generation(entry.name).value_or(0);
+        if (generation <= files_.back().generation) {
+            continue;
+        }
+        const std::string path = wal_path(options_.directory, generation);
+        const Result<runtime::FileFacts> facts = io_.file_facts(path);
+        const Result<runtime::FileHandle> file =
+            co_await runtime::open(io_, path, runtime::OpenMode::kRead);
+        if (!facts.has_value() || !file.has_value()) {
+            const Error& error = facts.has_value() ? file.error() : facts.error();
+            co_return refuse(error, std::format("cannot open {}: {}", path, to_string(error)));
+        }
+        const std::uint64_t size = std::min(facts->size_bytes, 2 * kWalRegionBytesMax);
+        const Part whole = co_await read_part(io_, *file, 0, static_cast<std::size_t>(size));
+        (void)co_await runtime::close(io_, *file);
+        const WalSeal seal = seal_of(generation);
+        for (std::size_t at = 0; at < whole.bytes.size(); at += kWalBlockBytes) {
+            if (decode_wal_batch(whole.bytes, at, seal).has_value()) {
+                co_return damaged(
+                    std::format("{} has a whole batch at position {}, but the superblock names "
+                                "generation {} as the last: it has lost what it knew: {}",
+                                path, at, files_.back().generation, kRestoreRemedy));
+            }
+        }
+        const File next{.generation = generation, .region_bytes = facts->size_bytes / 2};
+        if (generation == files_.back().generation + 1 && whole.unreadable.empty() &&
+            is_unused(whole.bytes, seal)) {
+            scan.next = next;
+        }
+    }
+    co_return OrRefusal<void>{};
+}
+
 /// Only now is anything changed on disk.
 Task<OrRefusal<void>> Wal::finish_recovery(Scan& scan) {
+    OrRefusal<void> settled = co_await superblock_.settle();
+    if (!settled.has_value()) {
+        co_return settled;
+    }
     for (const Repair& piece : scan.repairs) {
         const std::string path = wal_path(options_.directory, piece.generation);
         const Status done = co_await repair(piece);
@@ -341,14 +458,22 @@ Task<OrRefusal<void>> Wal::finish_recovery(Scan& scan) {
         observe::log_warn("storage", "restored rotten parts of the metadata log from their copies",
                           {{"path", path}, {"count", piece.pieces.size()}});
     }
-    // What was read may come from the page cache of a killed process: make it so on the disk,
-    // before anything builds on it.
-    const Status synced = co_await runtime::sync(io_, file_);
-    if (!synced.has_value()) {
-        co_return refuse(synced.error(),
-                         std::format("cannot sync {}: {}",
-                                     wal_path(options_.directory, files_.back().generation),
-                                     to_string(synced.error())));
+    if (scan.last.has_value()) {
+        const Status written =
+            co_await rewrite(scan.last->generation, scan.last->positions, scan.last->bytes);
+        if (!written.has_value()) {
+            co_return refuse(written.error(),
+                             std::format("cannot write the last batch of {} again: {}",
+                                         wal_path(options_.directory, scan.last->generation),
+                                         to_string(written.error())));
+        }
+    }
+    if (scan.next.has_value()) {
+        // A process that was killed behind the making of a file has not synced its name.
+        const Status named = co_await runtime::sync_directory(io_, options_.directory);
+        if (named.has_value()) {
+            next_ = scan.next;
+        }
     }
     ends_torn_ = was_torn_ = !scan.clean_end;
     if (was_torn_) {
@@ -388,21 +513,43 @@ Task<Status> Wal::repair(const Repair& repair) {
     co_return status;
 }
 
-/// Files of generations that are not in force: made ahead, or covered by a snapshot, when the
-/// process ended.
+/// A batch that was read may come from the page cache of a process whose sync failed: the disk has
+/// it only once it was written again, a sync alone does nothing. One copy after the other, so that
+/// a power loss meets only one of them.
+Task<Status> Wal::rewrite(std::uint64_t generation, std::array<std::uint64_t, 2> positions,
+                          ConstBytes batch) {
+    const std::string path = wal_path(options_.directory, generation);
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite));
+    Status status;
+    for (const std::uint64_t position : positions) {
+        if (status.has_value()) {
+            status = co_await runtime::write_all(io_, file, batch, position);
+        }
+        if (status.has_value()) {
+            status = co_await runtime::sync(io_, file);
+        }
+    }
+    (void)co_await runtime::close(io_, file);
+    co_return status;
+}
+
+/// Files of generations that are not in force: made ahead and not whole, or covered by a snapshot,
+/// when the process ended.
 Task<Status> Wal::remove_strays() {
     const Result<std::vector<runtime::DirectoryEntry>> entries =
         io_.list_directory(options_.directory);
     GALGO_CO_TRY(entries);
+    const std::uint64_t last_kept = files_.back().generation + (next_.has_value() ? 1 : 0);
     for (const runtime::DirectoryEntry& entry : *entries) {
         std::string_view name = entry.name;
-        const bool temporary = name.ends_with(".tmp");
+        const bool temporary = name.ends_with(detail::kTemporary);
         if (temporary) {
-            name.remove_suffix(4);
+            name.remove_suffix(detail::kTemporary.size());
         }
         const std::optional<std::uint64_t> generation = wal_generation(name);
-        if (generation.has_value() && (temporary || *generation < files_.front().generation ||
-                                       *generation > files_.back().generation)) {
+        if (generation.has_value() &&
+            (temporary || *generation < files_.front().generation || *generation > last_kept)) {
             const std::string path = options_.directory + "/" + entry.name;
             GALGO_CO_TRY(co_await runtime::unlink(io_, path));
         }

@@ -1,0 +1,652 @@
+// Starts of the metadata group's files on a disk that is in doubt: a sync failed and the process
+// ended, so that the page cache shows what the disk does not have; a process or the power ended at
+// any operation; sectors cannot be read. What a start has shown, and what was acknowledged before
+// or behind it, is there after the next.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "test_metadata.hpp"
+
+namespace galgo::storage {
+namespace {
+
+using coro::Task;
+using runtime_sim::CrashKind;
+using runtime_sim::DiskOp;
+using runtime_sim::UnsyncedFate;
+
+const std::string kSuperblockPath = kMetadataDirectory + "/superblock";
+const std::string kFirstFile = wal_path(kMetadataDirectory, 1);
+const std::string kSecondFile = wal_path(kMetadataDirectory, 2);
+
+struct RestartRig : MetadataRig {
+    explicit RestartRig(std::uint64_t seed) : MetadataRig(seed) {
+        world.run(node, runtime::make_directories(*node.io, kMetadataDirectory));
+        node.disk->sync_all();
+    }
+    [[nodiscard]] runtime_sim::SimDisk& disk() const { return *node.disk; }
+    [[nodiscard]] std::uint64_t region() const { return options.region_bytes; }
+    Status try_append(std::uint64_t value) { return world.run(node, append_one(*this, value, 8)); }
+    Status try_snapshot() { return world.run(node, install(*this, acknowledged)); }
+    void corrupt_both(const std::string& path, std::uint64_t position) {
+        EXPECT_TRUE(disk().corrupt(path, position, 4));
+        EXPECT_TRUE(disk().corrupt(path, region() + position, 4));
+    }
+    [[nodiscard]] std::map<std::string, std::vector<std::byte>> image() const {
+        std::map<std::string, std::vector<std::byte>> files;
+        for (const std::string& path : disk().list_all()) {
+            if (!path.ends_with('/')) {
+                files[path] = *disk().read_file(path);
+            }
+        }
+        return files;
+    }
+};
+
+struct Power {
+    std::uint64_t seed = 0;
+    UnsyncedFate fate = UnsyncedFate::kSeeded;
+};
+
+std::vector<Power> powers() {
+    std::vector<Power> all{
+        {1, UnsyncedFate::kLoseAll}, {2, UnsyncedFate::kKeepAll}, {3, UnsyncedFate::kRuin}};
+    for (std::uint64_t seed = 4; seed < 12; ++seed) {
+        all.push_back({seed, UnsyncedFate::kSeeded});
+    }
+    return all;
+}
+
+// ---- a failed sync, a restart, a power loss
+// --------------------------------------------------------------------------------------------------
+
+// One of the two syncs of an update fails, and the power goes in the middle of the next update.
+TEST(MetadataRestart, AFailedSyncOfTheSuperblockIsNotBuiltUpon) {
+    for (const Power& power : powers()) {
+        for (const std::uint64_t half : {0ULL, 1ULL}) {
+            for (std::uint64_t n = 0; n < 12; ++n) {
+                RestartRig rig(power.seed);
+                ASSERT_EQ(rig.open(), "");
+                for (std::uint64_t op = 1; op <= 3; ++op) {
+                    rig.append(op);
+                }
+                rig.world.run_for(kSecond);
+                rig.disk().add_fault(
+                    {.op = DiskOp::kSync, .path_contains = "superblock", .skip = half});
+                ASSERT_FALSE(rig.try_append(4).has_value());
+                rig.crash(CrashKind::kProcess);
+                ASSERT_EQ(rig.open(), "");
+                rig.go_on();
+                for (std::uint64_t op = 4; op <= 6; ++op) {
+                    rig.append(op);
+                }
+                rig.world.run_for(kSecond);
+                rig.node.io->crash_after(n);
+                (void)rig.world.run_until_crash(rig.node, MetadataRig::append_one(rig, 7, 8));
+                rig.crash(CrashKind::kPower, power.fate);
+                ASSERT_EQ(rig.open(), "") << "seed " << power.seed << " half " << half << " " << n;
+                rig.state.resize(6);
+                ASSERT_EQ(rig.state, (TestState{1, 2, 3, 4, 5, 6}));
+            }
+        }
+    }
+}
+
+TEST(MetadataRestart, AFailedSyncOfASnapshotsSuperblockIsNotBuiltUpon) {
+    for (const Power& power : powers()) {
+        for (const std::uint64_t half : {0ULL, 1ULL}) {
+            for (std::uint64_t n = 0; n < 14; ++n) {
+                RestartRig rig(power.seed);
+                ASSERT_EQ(rig.open(), "");
+                for (std::uint64_t op = 1; op <= 5; ++op) {
+                    rig.append(op);
+                }
+                rig.snapshot();
+                rig.append(6);
+                rig.disk().add_fault(
+                    {.op = DiskOp::kSync, .path_contains = "superblock", .skip = half});
+                ASSERT_FALSE(rig.try_snapshot().has_value());
+                rig.crash(CrashKind::kProcess);
+                ASSERT_EQ(rig.open(), "");
+                rig.go_on();
+                rig.append(7);
+                rig.node.io->crash_after(n);
+                (void)rig.world.run_until_crash(rig.node,
+                                                MetadataRig::install(rig, rig.acknowledged));
+                rig.crash(CrashKind::kPower, power.fate);
+                ASSERT_EQ(rig.open(), "") << "seed " << power.seed << " half " << half << " " << n;
+                ASSERT_EQ(rig.state, (TestState{1, 2, 3, 4, 5, 6, 7}));
+            }
+        }
+    }
+}
+
+// The batch whose sync failed is whole in the page cache: the next start shows it.
+TEST(MetadataRestart, AFailedSyncOfTheLogIsNotBuiltUpon) {
+    for (const Power& power : powers()) {
+        for (const bool one_copy : {false, true}) {
+            RestartRig rig(power.seed);
+            ASSERT_EQ(rig.open(), "");
+            rig.append(1);
+            // Without its second copy the batch is restored from the first.
+            rig.disk().add_fault({.op = one_copy ? DiskOp::kWrite : DiskOp::kSync,
+                                  .path_contains = "journal.wal.0000000001",
+                                  .skip = one_copy ? 1U : 0U});
+            ASSERT_FALSE(rig.try_append(2).has_value());
+            rig.crash(CrashKind::kProcess);
+            ASSERT_EQ(rig.open(), "");
+            ASSERT_EQ(rig.state, (TestState{1, 2}));
+            rig.go_on();
+            for (std::uint64_t op = 3; op <= 5; ++op) {
+                rig.append(op);
+            }
+            rig.crash(CrashKind::kPower, power.fate);
+            ASSERT_EQ(rig.open(), "") << "seed " << power.seed;
+            EXPECT_EQ(rig.state, (TestState{1, 2, 3, 4, 5}));
+        }
+    }
+}
+
+TEST(MetadataRestart, WhatAStartHasShownIsNotTakenBack) {
+    for (const Power& power : powers()) {
+        RestartRig rig(power.seed);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.disk().add_fault({.op = DiskOp::kSync, .path_contains = "journal.wal"});
+        ASSERT_FALSE(rig.try_append(2).has_value());
+        rig.crash(CrashKind::kProcess);
+        ASSERT_EQ(rig.open(), "");
+        rig.crash(CrashKind::kPower, power.fate);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1, 2})) << "seed " << power.seed;
+    }
+}
+
+// A start whose own sync failed is repeated: that sync is not made good by another one.
+TEST(MetadataRestart, AFailedSyncOfAStartIsNotBuiltUpon) {
+    for (const Power& power : powers()) {
+        for (const std::string path : {"superblock", "journal.wal"}) {
+            for (std::uint64_t skip = 0; skip < 4; ++skip) {
+                RestartRig rig(power.seed);
+                ASSERT_EQ(rig.open(), "");
+                for (std::uint64_t op = 1; op <= 4; ++op) {
+                    rig.append(op);
+                }
+                rig.disk().add_fault({.op = DiskOp::kSync, .path_contains = path});
+                (void)rig.try_append(5);
+                rig.crash(CrashKind::kProcess);
+                rig.disk().clear_faults();
+                rig.disk().add_fault({.op = DiskOp::kSync, .path_contains = path, .skip = skip});
+                const std::string first = rig.open();
+                rig.disk().clear_faults();
+                if (!first.empty()) {
+                    ASSERT_EQ(rig.open(), "");
+                }
+                const TestState shown = rig.state;
+                rig.crash(CrashKind::kPower, power.fate);
+                ASSERT_EQ(rig.open(), "");
+                EXPECT_EQ(rig.state, shown) << path << skip;
+            }
+        }
+    }
+}
+
+// ---- files above the last generation
+// --------------------------------------------------------------------------------------------------
+
+TEST(MetadataRestart, ABatchAboveTheLastGenerationIsRefused) {
+    RestartRig rig(1);
+    ASSERT_EQ(rig.open(), "");
+    for (std::uint64_t op = 1; op <= 3; ++op) {
+        rig.append(op);
+    }
+    const std::vector<std::byte> superblock = *rig.disk().read_file(kSuperblockPath);
+    rig.append(4);
+    rig.append(5);
+    rig.close();
+    rig.disk().write_file(kSuperblockPath, superblock);
+    // The first batch, and the header of a copy, are not needed to know that there was one.
+    rig.corrupt_both(kSecondFile, kWalBlockBytes + 100);
+    ASSERT_TRUE(rig.disk().corrupt(kSecondFile, 20, 1));
+    const auto before = rig.image();
+    const std::string refusal = rig.open();
+    EXPECT_NE(refusal.find(kSecondFile), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("position 8192"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+    EXPECT_EQ(rig.image(), before);
+}
+
+TEST(MetadataRestart, TheNextFileStaysWhenTheDiskIsFull) {
+    for (const CrashKind kind : {CrashKind::kProcess, CrashKind::kPower}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2);
+        rig.world.run_for(kSecond);  // it is made ahead
+        ASSERT_TRUE(rig.disk().exists(kSecondFile));
+        rig.crash(kind);
+        rig.disk().add_fault(
+            {.op = DiskOp::kOpen, .path_contains = ".tmp", .times = 1000, .error = ENOSPC});
+        ASSERT_EQ(rig.open(), "");
+        ASSERT_TRUE(rig.disk().exists(kSecondFile));
+        rig.go_on();
+        for (std::uint64_t op = 3; op <= 5; ++op) {
+            EXPECT_TRUE(rig.files->wal().has_room(300));
+            rig.append(op);
+        }
+        EXPECT_EQ(rig.files->wal().file_count(), 2U);
+        rig.crash(CrashKind::kPower);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1, 2, 3, 4, 5}));
+    }
+}
+
+TEST(MetadataRestart, ANextFileThatIsNotAsItWasMadeIsMadeAnew) {
+    for (const std::uint64_t at : {20ULL, 4096ULL + 5, 4ULL * 4096 + 20, 8ULL * 4096 - 1}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2);
+        rig.world.run_for(kSecond);
+        rig.crash(CrashKind::kProcess);
+        ASSERT_TRUE(rig.disk().corrupt(kSecondFile, at, 1));
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_FALSE(rig.disk().exists(kSecondFile)) << at;
+        rig.go_on();
+        for (std::uint64_t op = 3; op <= 5; ++op) {
+            rig.append(op);
+        }
+        rig.crash(CrashKind::kPower);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1, 2, 3, 4, 5}));
+    }
+}
+
+TEST(MetadataRestart, ALargerNextFileThatFailsIsNotTakenForMade) {
+    RestartRig rig(1);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.append(2);
+    rig.world.run_for(kSecond);
+    ASSERT_TRUE(rig.disk().exists(kSecondFile));
+    // The larger file stands under the name already; only the directory was not synced.
+    rig.disk().add_fault(
+        {.op = DiskOp::kSync, .path_contains = kMetadataDirectory, .skip = 1, .times = 1});
+    EXPECT_FALSE(rig.world.run(rig.node, MetadataRig::append_one(rig, 3, 100'000)).has_value());
+    EXPECT_FALSE(rig.files->wal().poisoned());
+    rig.append(4, 8);
+    rig.append(5, 8);
+    rig.append(6, 8);
+    rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1, 2, 0, 4, 5, 6}));
+}
+
+// ---- sectors that cannot be read
+// --------------------------------------------------------------------------------------------------
+
+TEST(MetadataRestart, AnUnreadableBlockIsRepairedBesideATornTail) {
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2);
+        rig.drop();
+        rig.world.restart(rig.node, CrashKind::kProcess);
+        ASSERT_TRUE(
+            rig.disk().make_unreadable(kFirstFile, copy * rig.region() + kWalBlockBytes + 600));
+        rig.corrupt_both(kFirstFile, 2 * kWalBlockBytes + 100);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1}));
+        EXPECT_TRUE(rig.files->wal().was_torn());
+        EXPECT_EQ(rig.files->wal().healed_count(), 1U);
+        EXPECT_EQ(rig.disk().unreadable_count(kFirstFile), 0U);
+    }
+}
+
+TEST(MetadataRestart, AnUnreadableBlockBehindTheEndIsWrittenWithZeros) {
+    for (const std::uint64_t block : {2ULL, 3ULL, 6ULL, 7ULL}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.drop();
+        rig.world.restart(rig.node, CrashKind::kProcess);
+        const auto before = rig.image();
+        ASSERT_TRUE(rig.disk().make_unreadable(kFirstFile, block * kWalBlockBytes));
+        ASSERT_EQ(rig.open(), "") << block;
+        EXPECT_FALSE(rig.files->wal().was_torn());
+        EXPECT_EQ(rig.disk().unreadable_count(kFirstFile), 0U);
+        EXPECT_EQ(rig.image().at(kFirstFile), before.at(kFirstFile));
+    }
+}
+
+TEST(MetadataRestart, AnUnreadableBlockWhereTheOtherCopyIsTornCannotBeTold) {
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2);
+        rig.drop();
+        rig.world.restart(rig.node, CrashKind::kProcess);
+        const std::uint64_t position = 2 * kWalBlockBytes;
+        ASSERT_TRUE(rig.disk().make_unreadable(kFirstFile, copy * rig.region() + position));
+        ASSERT_TRUE(rig.disk().corrupt(kFirstFile, (1 - copy) * rig.region() + position + 90, 1));
+        const auto before = rig.image();
+        const std::string refusal = rig.open();
+        EXPECT_NE(refusal.find(kFirstFile), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find("position 8192"), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+        EXPECT_EQ(rig.image(), before);
+        EXPECT_EQ(rig.disk().unreadable_count(kFirstFile), 1U);
+    }
+}
+
+TEST(MetadataRestart, AFileOfWhichNothingCanBeReadIsRefused) {
+    RestartRig rig(1);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.crash(CrashKind::kProcess);
+    rig.disk().add_fault({.op = DiskOp::kRead, .path_contains = "journal.wal", .times = 1000});
+    const std::string refusal = rig.open();
+    EXPECT_NE(refusal.find(kFirstFile), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("position"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+    rig.disk().clear_faults();
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1}));
+}
+
+// One read that fails by chance takes nothing away.
+TEST(MetadataRestart, EveryReadOfAStartMayFailOnce) {
+    for (std::uint64_t skip = 0;; ++skip) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        for (std::uint64_t op = 1; op <= 5; ++op) {
+            rig.append(op);
+        }
+        rig.snapshot();
+        rig.append(6);
+        rig.crash(CrashKind::kProcess);
+        rig.disk().add_fault({.op = DiskOp::kRead, .path_contains = "", .skip = skip});
+        ASSERT_EQ(rig.open(), "") << skip;
+        EXPECT_EQ(rig.state, (TestState{1, 2, 3, 4, 5, 6})) << skip;
+        if (rig.disk().fault_count() == 0) {
+            EXPECT_GT(skip, 8U);
+            break;
+        }
+    }
+}
+
+// ---- a write that went to the wrong place
+// --------------------------------------------------------------------------------------------------
+
+TEST(MetadataRestart, ACopyOfAnOlderBatchElsewhereIsRotLikeAnyOther) {
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        for (const bool marked : {false, true}) {
+            // Over a batch; at the end; behind it.
+            for (const std::uint64_t block : {2ULL, 3ULL, 5ULL, 6ULL, 7ULL}) {
+                RestartRig rig(1);
+                rig.options.region_bytes = 8 * kWalBlockBytes;
+                ASSERT_EQ(rig.open(), "");
+                for (std::uint64_t op = 1; op <= 3; ++op) {
+                    rig.append(op);
+                }
+                if (marked) {
+                    rig.close();
+                } else {
+                    rig.crash(CrashKind::kProcess);
+                }
+                std::vector<std::byte> content = *rig.disk().read_file(kFirstFile);
+                std::copy_n(content.begin() + kWalBlockBytes, kWalBlockBytes,
+                            content.begin() + static_cast<std::ptrdiff_t>(copy * rig.region() +
+                                                                          block * kWalBlockBytes));
+                rig.disk().write_file(kFirstFile, content);
+                ASSERT_EQ(rig.open(), "") << "block " << block;
+                EXPECT_EQ(rig.state, (TestState{1, 2, 3}));
+                rig.go_on();
+                rig.append(4);
+                rig.crash(CrashKind::kPower);
+                ASSERT_EQ(rig.open(), "") << "block " << block;
+                EXPECT_EQ(rig.state, (TestState{1, 2, 3, 4}));
+            }
+        }
+    }
+}
+
+TEST(MetadataRestart, ACopyOfALaterBatchOverAnOlderOneIsHealed) {
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        for (std::uint64_t op = 1; op <= 3; ++op) {
+            rig.append(op);
+        }
+        rig.crash(CrashKind::kProcess);
+        const std::vector<std::byte> whole = *rig.disk().read_file(kFirstFile);
+        std::vector<std::byte> content = whole;
+        std::copy_n(content.begin() + 3 * kWalBlockBytes, kWalBlockBytes,
+                    content.begin() +
+                        static_cast<std::ptrdiff_t>(copy * rig.region() + 2 * kWalBlockBytes));
+        rig.disk().write_file(kFirstFile, content);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1, 2, 3}));
+        EXPECT_EQ(*rig.disk().read_file(kFirstFile), whole);
+    }
+}
+
+TEST(MetadataRestart, AMarkWithEntriesIsNotOfThisVersion) {
+    RestartRig rig(1);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.crash(CrashKind::kProcess);
+    std::vector<std::byte> content = *rig.disk().read_file(kFirstFile);
+    std::vector<std::byte> batch(kWalBlockBytes);
+    const std::vector<std::byte> entry = test_entry(OpNumber{2}, 2, 8);
+    std::ranges::copy(entry, batch.begin() + kWalBatchHeaderBytes);
+    seal_wal_batch(batch,
+                   {.kind = WalBatchKind::kMark,
+                    .sequence = 2,
+                    .op_before = OpNumber{1},
+                    .op_first = OpNumber{2},
+                    .op_last = OpNumber{2},
+                    .entry_count = 1,
+                    .size_bytes = static_cast<std::uint32_t>(kWalBatchHeaderBytes + entry.size())},
+                   {.salt = 77, .generation = 1});
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        std::ranges::copy(batch, content.begin() + static_cast<std::ptrdiff_t>(copy * rig.region() +
+                                                                               2 * kWalBlockBytes));
+    }
+    rig.disk().write_file(kFirstFile, content);
+    EXPECT_NE(rig.open().find("what this version does not know"), std::string::npos);
+}
+
+// ---- every operation is the last one
+// --------------------------------------------------------------------------------------------------
+
+/// Groups, a rotation, snapshots, a mark, a batch larger than a file. Goes on behind an error.
+Task<bool> script(MetadataRig& rig) {
+    for (std::uint64_t step = 1; step <= 7; ++step) {
+        if (step == 3) {
+            (void)co_await coro::all(MetadataRig::append_one(rig, 300, 500),
+                                     MetadataRig::append_one(rig, 301, 8));
+        } else {
+            (void)co_await MetadataRig::append_one(rig, step * 100, step == 6 ? 20'000 : 8);
+        }
+        if ((step == 4 || step == 6) && rig.acknowledged > rig.files->snapshot_op().value()) {
+            (void)co_await MetadataRig::install(rig, rig.acknowledged);
+        }
+        if (step == 5) {
+            rig.files->wal().tick();
+            rig.files->wal().tick();
+        }
+    }
+    co_await rig.files->close();
+    co_return true;
+}
+
+/// Opens twice with a power loss in between, changes something, opens again.
+void expect_nothing_lost(RestartRig& rig, CrashKind kind, const std::string& what) {
+    const TestState attempted = rig.attempted;
+    const std::uint64_t acknowledged = rig.acknowledged;
+    rig.crash(kind);
+    rig.disk().clear_faults();
+    ASSERT_EQ(rig.open(), "") << what;
+    ASSERT_GE(rig.state.size(), acknowledged) << what;
+    ASSERT_LE(rig.state.size(), attempted.size()) << what;
+    for (std::size_t i = 0; i < rig.state.size(); ++i) {
+        // The number of what was refused is left out; nothing that was acknowledged is.
+        ASSERT_TRUE(rig.state[i] == attempted[i] || rig.state[i] == 0) << what << " op " << i + 1;
+    }
+    const TestState shown = rig.state;
+    rig.go_on();
+    rig.append(4711);
+    rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+    ASSERT_EQ(rig.open(), "") << what;
+    TestState expected = shown;
+    expected.push_back(4711);
+    ASSERT_EQ(rig.state, expected) << what;
+}
+
+TEST(MetadataRestart, AnEndAtEveryOperation) {
+    for (const CrashKind kind : {CrashKind::kProcess, CrashKind::kPower}) {
+        std::uint64_t last = 0;
+        for (std::uint64_t n = 0;; ++n) {
+            RestartRig rig(100 + n);
+            ASSERT_EQ(rig.open(), "");
+            rig.node.io->crash_after(n);
+            const bool ended = rig.world.run_until_crash(rig.node, script(rig)).has_value();
+            expect_nothing_lost(rig, kind, "operation " + std::to_string(n));
+            if (HasFatalFailure()) {
+                return;
+            }
+            if (ended) {
+                last = n;
+                break;
+            }
+        }
+        EXPECT_GT(last, 100U);
+    }
+}
+
+TEST(MetadataRestart, AnErrorAtEveryOperation) {
+    for (const std::int32_t error : {EIO, ENOSPC, 0}) {
+        for (const DiskOp op : {DiskOp::kWrite, DiskOp::kSync, DiskOp::kOpen, DiskOp::kRename,
+                                DiskOp::kUnlink, DiskOp::kAllocate}) {
+            if (error == 0 && op != DiskOp::kWrite) {
+                continue;  // a short write
+            }
+            for (const CrashKind kind : {CrashKind::kProcess, CrashKind::kPower}) {
+                for (std::uint64_t n = 0;; ++n) {
+                    RestartRig rig(1000 + n);
+                    ASSERT_EQ(rig.open(), "");
+                    rig.disk().add_fault({.op = op,
+                                          .path_contains = kMetadataDirectory,
+                                          .skip = n,
+                                          .error = error == 0 ? EIO : error,
+                                          .short_transfer = error == 0});
+                    ASSERT_TRUE(rig.world.run(rig.node, script(rig)));
+                    const bool struck = rig.disk().fault_count() != 0;
+                    expect_nothing_lost(rig, kind,
+                                        "op " + std::to_string(static_cast<int>(op)) + " number " +
+                                            std::to_string(n) + " error " + std::to_string(error));
+                    if (HasFatalFailure()) {
+                        return;
+                    }
+                    if (!struck) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One start.
+Task<bool> boot(MetadataRig& rig) {
+    auto opened = co_await MetadataFiles::open(
+        *rig.node.io, rig.node.queue(), rig.options,
+        [](const SnapshotContents*) -> Status { return {}; },
+        [](const wire::PrepareHeader&, ConstBytes) -> std::expected<void, std::string> {
+            return {};
+        });
+    if (opened.has_value()) {
+        co_await (*opened)->close();
+    }
+    co_return opened.has_value();
+}
+
+// While a start heals damage of one place the power goes, and every sector it was writing to is
+// destroyed: what is whole is never written together with what is not.
+TEST(MetadataRestart, AnEndAtEveryOperationOfAStartThatHeals) {
+    struct Damage {
+        std::string path;
+        std::vector<std::uint64_t> positions;
+    };
+    const std::uint64_t region = 4 * kWalBlockBytes;
+    std::vector<Damage> all{{kFirstFile, {20}},
+                            {kFirstFile, {region + 20}},
+                            {kFirstFile, {kWalBlockBytes + 70}},
+                            {kFirstFile, {region + 2 * kWalBlockBytes + 70}},
+                            {kFirstFile, {20, region + kWalBlockBytes + 70}},
+                            {kSecondFile, {20}},
+                            {kSecondFile, {kWalBlockBytes + 70}},
+                            {kSecondFile, {region + kWalBlockBytes + 70}}};
+    for (std::uint64_t a = 0; a < kSuperblockCopies; ++a) {
+        all.push_back({kSuperblockPath, {a * kSuperblockCopyBytes + 50}});
+        for (std::uint64_t b = a + 1; b < kSuperblockCopies; ++b) {
+            all.push_back(
+                {kSuperblockPath, {a * kSuperblockCopyBytes + 50, b * kSuperblockCopyBytes + 50}});
+        }
+    }
+    for (const Damage& damage : all) {
+        for (std::uint64_t n = 0;; ++n) {
+            RestartRig rig(n);
+            ASSERT_EQ(rig.open(), "");
+            for (std::uint64_t op = 1; op <= 4; ++op) {
+                rig.append(op);
+            }
+            rig.drop();
+            rig.world.restart(rig.node, CrashKind::kProcess);
+            rig.disk().sync_all();
+            for (const std::uint64_t position : damage.positions) {
+                ASSERT_TRUE(rig.disk().corrupt(damage.path, position, 1));
+            }
+            rig.node.io->crash_after(n);
+            const bool ended = rig.world.run_until_crash(rig.node, boot(rig)).has_value();
+            rig.crash(CrashKind::kPower, UnsyncedFate::kRuin);
+            ASSERT_EQ(rig.open(), "") << damage.path << damage.positions[0] << " at " << n;
+            ASSERT_EQ(rig.state, (TestState{1, 2, 3, 4}));
+            if (ended) {
+                break;
+            }
+        }
+    }
+}
+
+// ---- refusals change nothing
+// --------------------------------------------------------------------------------------------------
+
+TEST(MetadataRestart, ARefusalLeavesARottenSuperblockAsItWas) {
+    for (int why = 0; why < 3; ++why) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2);
+        rig.close();
+        ASSERT_TRUE(rig.disk().corrupt(kSuperblockPath, 50, 1));
+        if (why == 0) {
+            rig.options.identity.replica = 1;
+            rig.options.identity.replica_count = 3;
+        } else if (why == 1) {
+            rig.corrupt_both(kFirstFile, kWalBlockBytes + 70);
+        } else {
+            rig.options.tail_ops_max = 1;
+        }
+        const auto before = rig.image();
+        EXPECT_NE(rig.open(), "");
+        EXPECT_EQ(rig.image(), before) << why;
+    }
+}
+
+}  // namespace
+}  // namespace galgo::storage
