@@ -1,7 +1,10 @@
 // Every fault of one place in the files of the metadata group, one after the other: each sector of
-// each file damaged in three ways, each file cut at every byte of its last 4 KiB, each file gone.
-// Each is healed, or refused with a text that names the file, the place and what can be done.
-// Nothing that was acknowledged is ever missing from a start that succeeds.
+// each file damaged in three ways, or unreadable; of each kind of file the newest cut at every byte
+// of its last 4 KiB (of the log that ends in a batch), all others at some; each file gone. All of
+// it on a log that ends in a mark, and on one that ends in a batch; the sectors also on one with a
+// torn tail, an update of the superblock that was half done and a number left out. Each is healed,
+// or refused with a text that names the file, the place and what can be done. Nothing that was
+// acknowledged is ever missing from a start that succeeds.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -64,6 +67,47 @@ Base make_base(bool marked) {
     return base;
 }
 
+/// The same, and then: a number that was refused, a batch that was not completed, and the first
+/// half of an update of the superblock.
+Base make_unfinished_base() {
+    MetadataRig rig(12);
+    rig.world.run(rig.node, runtime::make_directories(*rig.node.io, kMetadataDirectory));
+    rig.node.disk->sync_all();
+    EXPECT_EQ(rig.open(), "");
+    for (std::uint64_t i = 1; i <= 8; ++i) {
+        rig.append(1000 + i, 40 * i);
+        if (i == 3 || i == 5) {
+            rig.snapshot();
+        }
+        if (i == 6) {
+            ++rig.next_op;
+        }
+    }
+    rig.drop();
+    rig.world.restart(rig.node, CrashKind::kProcess);
+    Base base{.image = image_of(*rig.node.disk), .state = rig.attempted};
+    std::vector<std::byte>& superblock = base.image.at(kMetadataDirectory + "/superblock");
+    const DecodedSuperblock known =
+        *decode_superblock(ConstBytes(superblock).first(kSuperblockCopyBytes));
+    SuperblockState next = known.state;
+    next.commit = OpNumber{9};
+    const SuperblockCopy copy = encode_superblock(next, known.sequence + 1);
+    std::ranges::copy(copy, superblock.begin());
+    const std::string last = wal_path(kMetadataDirectory, known.state.wal_last);
+    std::erase_if(base.image, [&last](const auto& file) {
+        return file.first.find("journal.wal") != std::string::npos && file.first > last;
+    });
+    std::vector<std::byte>& log = base.image.at(last);
+    const std::size_t region = log.size() / 2;
+    std::size_t end = region - kWalBlockBytes;
+    EXPECT_EQ(log[end], std::byte{0}) << "there is room for one more batch";
+    while (log[end - kWalBlockBytes] == std::byte{0}) {
+        end -= kWalBlockBytes;
+    }
+    std::fill_n(log.begin() + static_cast<std::ptrdiff_t>(end), 700, std::byte{0x47});
+    return base;
+}
+
 /// Starts on damaged disks again and again: one world for many, because making one takes longer
 /// than a start.
 class Trial {
@@ -89,6 +133,10 @@ class Trial {
                 go_on(what);
             }
         } else {
+            const Image after = image_of(disk());
+            reset();
+            damage();
+            EXPECT_EQ(after, image_of(disk())) << what << "a refusal changes nothing";
             EXPECT_NE(outcome.refusal.find(file), std::string::npos) << what << outcome.refusal;
             EXPECT_TRUE(outcome.refusal.find("position") != std::string::npos ||
                         outcome.refusal.find("missing") != std::string::npos ||
@@ -116,6 +164,11 @@ class Trial {
         expected.push_back(4711);
         EXPECT_EQ(rig_.state, expected) << what;
         EXPECT_EQ(rig_.files->superblock().healed_count(), 0U) << what;
+        for (const auto& [path, content] : base_.image) {
+            EXPECT_TRUE(path.find("snapshot.") != std::string::npos ||
+                        disk().unreadable_count(path) == 0)
+                << what;
+        }
         EXPECT_EQ(rig_.files->wal().healed_count(), 0U) << what;
     }
     void reset() {
@@ -126,7 +179,7 @@ class Trial {
         }
         for (const auto& [path, content] : base_.image) {
             const auto now = disk().read_file(path);
-            if (!now.has_value() || *now != content) {
+            if (!now.has_value() || *now != content || disk().unreadable_count(path) != 0) {
                 disk().write_file(path, content);
             }
         }
@@ -162,12 +215,16 @@ void rot_sector(Trial& trial, const std::string& path, std::size_t sector, Rot r
 }
 
 TEST(MetadataFaults, EverySectorOfEveryFile) {
-    for (const bool marked : {false, true}) {
-        Trial trial(make_base(marked));
+    for (int kind = 0; kind < 3; ++kind) {
+        const bool unfinished = kind == 2;
+        Trial trial(unfinished ? make_unfinished_base() : make_base(kind == 1));
         std::size_t healed = 0;
         for (const auto& [path, content] : trial.base().image) {
             for (std::size_t sector = 0; sector * kSectorBytes < content.size(); ++sector) {
                 for (const Rot rot : {Rot::kBit, Rot::kZeros, Rot::kNoise}) {
+                    if (unfinished && rot != Rot::kNoise) {
+                        continue;
+                    }
                     const std::string what = path + " sector " + std::to_string(sector) + " rot " +
                                              std::to_string(static_cast<int>(rot)) + ": ";
                     const Trial::Outcome outcome =
@@ -177,27 +234,45 @@ TEST(MetadataFaults, EverySectorOfEveryFile) {
                 }
             }
         }
-        EXPECT_GT(healed, 500U);
+        EXPECT_GT(healed, unfinished ? 150U : 500U);
     }
 }
 
-// Of each kind of file the newest is cut at every byte, the older ones at some: they are read by
-// the same code.
+TEST(MetadataFaults, EverySectorUnreadable) {
+    for (const Base& base : {make_base(false), make_base(true)}) {
+        Trial trial(base);
+        for (const auto& [path, content] : trial.base().image) {
+            for (std::size_t at = 0; at < content.size(); at += kSectorBytes) {
+                const std::string what = path + " unreadable at " + std::to_string(at) + ": ";
+                const Trial::Outcome outcome = trial.run(path, what, at % kWalBlockBytes == 0, [&] {
+                    EXPECT_TRUE(trial.disk().make_unreadable(path, at));
+                });
+                EXPECT_TRUE(outcome.healed) << what << outcome.refusal;
+            }
+        }
+    }
+}
+
+// Of each kind of file the newest is cut at every byte, on a log that ends in a batch; the others
+// at some: they are read by the same code.
 TEST(MetadataFaults, EveryCutWithinTheLast4KiB) {
-    Trial trial(make_base(false));
-    const Image& image = trial.base().image;
-    for (auto file = image.begin(); file != image.end(); ++file) {
-        const auto& [path, content] = *file;
-        const std::string kind = path.substr(0, path.rfind('.'));
-        const auto next = std::next(file);
-        const bool newest = next == image.end() || !next->first.starts_with(kind);
-        const std::size_t lowest = content.size() < 4096 ? 0 : content.size() - 4096;
-        for (std::size_t size = lowest; size < content.size(); size += newest ? 1 : 37) {
-            const std::string what = path + " cut to " + std::to_string(size) + ": ";
-            const Trial::Outcome outcome = trial.run(path, what, size % 509 == 0, [&] {
-                EXPECT_TRUE(trial.disk().truncate_to(path, size));
-            });
-            EXPECT_TRUE(outcome.healed) << what << outcome.refusal;
+    for (const bool marked : {false, true}) {
+        Trial trial(make_base(marked));
+        const Image& image = trial.base().image;
+        for (auto file = image.begin(); file != image.end(); ++file) {
+            const auto& [path, content] = *file;
+            const std::string kind = path.substr(0, path.rfind('.'));
+            const auto next = std::next(file);
+            const bool newest = next == image.end() || !next->first.starts_with(kind);
+            const std::size_t lowest = content.size() < 4096 ? 0 : content.size() - 4096;
+            for (std::size_t size = lowest; size < content.size();
+                 size += newest && !marked ? 1 : 37) {
+                const std::string what = path + " cut to " + std::to_string(size) + ": ";
+                const Trial::Outcome outcome = trial.run(path, what, size % 509 == 0, [&] {
+                    EXPECT_TRUE(trial.disk().truncate_to(path, size));
+                });
+                EXPECT_TRUE(outcome.healed) << what << outcome.refusal;
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 // Why a start ends: the error, and one line for the operator that names the file, the place in it
-// and what can be done. Nothing was changed on disk when what was read is refused; when the disk fails
-// while something is healed, a part of it is.
+// and what can be done. Nothing was changed on disk when what was read is refused; when the disk
+// fails while something is healed, a part of it is.
 #pragma once
 
 #include <expected>

@@ -1,6 +1,6 @@
 // A snapshot of the metadata group as a file, `metadata/snapshot.{op:020}`: a header of 4 KiB, the
-// payload (metadata/node_snapshot.hpp made it), a table with a checksum for each 256 KiB of the payload.
-// Written once, under another name, synced and renamed; never changed. Shard 0.
+// payload (metadata/node_snapshot.hpp made it), a table with a checksum for each 256 KiB of the
+// payload. Written once, under another name, synced and renamed; never changed. Shard 0.
 // docs/formats/snapshot.md
 #pragma once
 

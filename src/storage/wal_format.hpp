@@ -52,9 +52,7 @@ struct WalBatch {
     std::uint32_t entry_count = 0;
     std::uint32_t size_bytes = 0;  ///< header and entries
 
-    [[nodiscard]] std::size_t padded_bytes() const noexcept {
-        return padded_to_blocks(size_bytes);
-    }
+    [[nodiscard]] std::size_t padded_bytes() const noexcept { return padded_to_blocks(size_bytes); }
 };
 
 [[nodiscard]] std::string wal_path(const std::string& directory, std::uint64_t generation);
