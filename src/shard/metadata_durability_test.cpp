@@ -36,7 +36,8 @@ metadata::Admitted create_stream(const std::string& name) {
 
 /// One life of a node's metadata plane, and what the disk kept for the next.
 struct PlaneRig : coro::Anchored {
-    explicit PlaneRig(std::uint64_t seed) : world(seed), node(world.add_node()) {
+    explicit PlaneRig(std::uint64_t seed, storage::MetadataFiles::Options given = {})
+        : world(seed), node(world.add_node()), options(std::move(given)) {
         world.run(node, runtime::make_directories(*node.io, kDirectory));
         node.disk->sync_all();
         options.directory = kDirectory;
@@ -103,6 +104,13 @@ struct PlaneRig : coro::Anchored {
             ++rig.made;
         }
         co_return ErrorCode::kOk;
+    }
+    /// A change that is larger than a file of the log, with nothing in it: to be refused.
+    static Task<ErrorCode> make_large(PlaneRig& rig) {
+        metadata::Admitted large = create_stream("large");
+        large.body.resize(std::size_t{2} * rig.options.region_bytes);
+        const Status made = co_await rig.plane->propose_own(std::move(large));
+        co_return made.has_value() ? ErrorCode::kOk : made.error().code;
     }
     static Task<void> make_streams_beside(coro::Anchor<PlaneRig> rig, int number, int count) {
         const ErrorCode end = co_await make_streams(*rig, long_prefix(number), count);
@@ -196,6 +204,36 @@ TEST(MetadataDurability, AFullDiskRefusesUntilThereIsRoom) {
     EXPECT_EQ(rig.published(), before);
     EXPECT_EQ(rig.pair->read(ShardIndex{0}).state.find_stream(wire::Identifier::named("c0")),
               nullptr);
+}
+
+// The number of a refused change is gone, its place in the log is not: however many were refused,
+// changes go on without a restart.
+TEST(MetadataDurability, RefusedChangesDoNotUseUpTheLog) {
+    PlaneRig rig(
+        6,
+        {.tail_ops_max = 256, .snapshot_ops = 128, .region_bytes = 32 * storage::kWalBlockBytes});
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "a", 20)), ErrorCode::kOk);
+    rig.world.run_for(kSecond);
+    // The next file is there, and each of these asks for a larger one.
+    rig.node.disk->add_fault({.op = runtime_sim::DiskOp::kWrite,
+                              .path_contains = "journal.wal.0000000002.tmp",
+                              .times = 100'000,
+                              .error = ENOSPC});
+    const OpNumber before = rig.plane->commit();
+    for (int i = 0; i < 300; ++i) {
+        EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_large(rig)),
+                  ErrorCode::kTransientNotAccepted);
+    }
+    rig.node.disk->clear_faults();
+    rig.world.run_for(2 * kSecond);
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "b", 10)), ErrorCode::kOk);
+    EXPECT_GT(rig.plane->commit().value() - before.value(), 256U) << "numbers were left out";
+    EXPECT_EQ(rig.files->snapshot_count(), 0U) << "few entries need no snapshot";
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "c", 600)), ErrorCode::kOk);
+    EXPECT_GE(rig.files->snapshot_count(), 4U);
+    const std::vector<std::byte> published = rig.published();
+    rig.restart();
+    EXPECT_EQ(rig.published(), published);
 }
 
 TEST(MetadataDurability, AFailedSnapshotIsTriedAgain) {

@@ -66,6 +66,8 @@ MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair,
       work_(loop.ready()),
       places_(loop.ready(), options_.pipeline_max),
       head_(options_.head),
+      tail_count_(files.tail_count()),
+      applied_count_(files.tail_count()),
       applied_(options_.head),
       applied_timestamp_(options_.last_timestamp),
       snapshot_done_(loop.ready()),
@@ -218,7 +220,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     ++waiting_count_;
     co_await places_.acquire();
     // A snapshot that is being taken makes room in the tail; the place is kept meanwhile.
-    while (!fenced_ && !files_.tail_has_room(head_) && start_snapshot()) {
+    while (!fenced_ && !files_.tail_has_room(tail_count_) && start_snapshot()) {
         co_await snapshot_done_.wait();
     }
     --waiting_count_;
@@ -240,6 +242,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
         co_return taken.error().code;
     }
     head_ = in_flight.op();
+    ++tail_count_;
     metadata::PrepareView& prepare = in_flight.operation.prepare;
     prepare.operation = admitted.operation;
     prepare.op = in_flight.op();
@@ -261,6 +264,9 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
                                 in_flight.operation.body);
     std::ranges::copy(in_flight.operation.body, entry.begin() + wire::kPrepareHeaderSize);
     const Status written = co_await files_.wal().append(prepare.op, std::move(entry));
+    if (!written.has_value()) {
+        --tail_count_;  // only its number is gone
+    }
     if (!written.has_value() && !fenced_ && files_.wal().poisoned()) {
         fenced_ = true;
         observe::log_error(
@@ -342,6 +348,7 @@ void MetadataPlane::publish_committed() {
         metadata::record_commit(clients_, prepare, in_flight.applied, in_flight.applied.payload);
     }
     applied_ = committed_.back()->operation.prepare.op;
+    applied_count_ += count;
     applied_timestamp_ = committed_.back()->operation.prepare.timestamp;
     pair_.publish();
     for (std::size_t i = 0; i < count; ++i) {
@@ -356,13 +363,13 @@ void MetadataPlane::publish_committed() {
 
 /// For one more entry in the log, and for it behind the last snapshot?
 bool MetadataPlane::has_room(std::size_t entry_bytes) {
-    return files_.tail_has_room(head_) && files_.wal().has_room(entry_bytes);
+    return files_.tail_has_room(tail_count_) && files_.wal().has_room(entry_bytes);
 }
 
 /// Is one being taken, now or already? None is while the last one failed a moment ago.
 bool MetadataPlane::start_snapshot() {
     if (!snapshot_running_ && !fenced_ && !stopping_ && loop_.now() >= next_snapshot_at_ &&
-        files_.snapshot_due(applied_)) {
+        files_.snapshot_due(applied_count_)) {
         snapshot_running_ = true;
         snapshot_done_.clear();
         scope_.spawn(snapshot_in_background, coro::Anchor<MetadataPlane>(*this));
@@ -382,6 +389,7 @@ Task<void> MetadataPlane::settle_snapshot() {
 
 /// Encodes what is published and installs it. The caller has set snapshot_running_.
 Task<void> MetadataPlane::take_snapshot() {
+    const std::uint64_t covered = applied_count_;
     std::vector<metadata::EndedLife> lives;
     if (options_.trash != nullptr) {
         lives = options_.trash->retired_lives();
@@ -410,7 +418,10 @@ Task<void> MetadataPlane::take_snapshot() {
     } else {
         status = std::unexpected(sealed.error());
     }
-    if (!status.has_value()) {
+    if (status.has_value()) {
+        applied_count_ -= covered;
+        tail_count_ -= covered;
+    } else {
         next_snapshot_at_ = loop_.now().plus(kSnapshotRetryNs);
         observe::log_warn("metadata", "no snapshot of the metadata could be written",
                           {{"op", applied_}, {"error", to_string(status.error())}});

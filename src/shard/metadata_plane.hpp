@@ -125,6 +125,8 @@ class MetadataPlane : public coro::Anchored {
     coro::Semaphore places_;           ///< in the pipeline
     std::uint32_t waiting_count_ = 0;  ///< for a place
     OpNumber head_;                    ///< last op that was admitted
+    std::uint64_t tail_count_;         ///< entries behind the last snapshot, those on their way too
+    std::uint64_t applied_count_;      ///< those of them that are published
     OpNumber applied_;                 ///< last op of the published state
     Timestamp applied_timestamp_;
     bool snapshot_running_ = false;

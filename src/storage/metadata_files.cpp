@@ -70,14 +70,14 @@ Task<OrRefusal<void>> MetadataFiles::load(coro::ReadyQueue& ready, OnSnapshot& o
     loaded_op_ = loaded->op;
     // A lost snapshot is healed by a longer tail: what it covered does not count.
     const OpNumber counted_from = superblock_->state().snapshot.op;
-    Wal::OnEntry take = [&on_entry, loaded_op = loaded->op, counted_from,
+    Wal::OnEntry take = [this, &on_entry, loaded_op = loaded->op, counted_from,
                          slots = options_.tail_ops_max](
                             const wire::PrepareHeader& header,
                             ConstBytes body) -> std::expected<void, std::string> {
         if (header.op <= loaded_op) {
             return {};
         }
-        if (header.op > counted_from && header.op.value() - counted_from.value() > slots) {
+        if (header.op > counted_from && ++tail_count_ > slots) {
             return std::unexpected(std::format(
                 "more than {} changes stand behind the last snapshot, and metadata.journal_slots "
                 "is {}: set metadata.journal_slots back to the value it had",
@@ -150,10 +150,10 @@ OpNumber MetadataFiles::head() const noexcept {
     return wal_->head();
 }
 
-bool MetadataFiles::snapshot_due(OpNumber applied) const noexcept {
-    const std::uint64_t behind = applied.value() - snapshot_op().value();
-    return behind != 0 && (snapshot_lost_ || behind >= options_.snapshot_ops ||
-                           wal_->log_bytes() - log_bytes_at_snapshot_ >= options_.snapshot_bytes);
+bool MetadataFiles::snapshot_due(std::uint64_t applied_count) const noexcept {
+    return applied_count != 0 &&
+           (snapshot_lost_ || applied_count >= options_.snapshot_ops ||
+            wal_->log_bytes() - log_bytes_at_snapshot_ >= options_.snapshot_bytes);
 }
 
 Task<Status> MetadataFiles::install_snapshot(SealedSnapshot snapshot) {

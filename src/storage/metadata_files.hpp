@@ -70,11 +70,14 @@ class MetadataFiles {
     [[nodiscard]] std::uint64_t snapshot_size() const noexcept {
         return superblock_->state().snapshot.size_bytes;
     }
-    /// Is it time for a snapshot of a state at `applied`?
-    [[nodiscard]] bool snapshot_due(OpNumber applied) const noexcept;
-    /// May op `head` + 1 be appended, as far as the distance to the last snapshot goes?
-    [[nodiscard]] bool tail_has_room(OpNumber head) const noexcept {
-        return head.value() - snapshot_op().value() < options_.tail_ops_max;
+    /// Entries behind the newest snapshot that opening found. Entries are counted, not numbers: a
+    /// refused change leaves its number out, and many of them must not use up the log.
+    [[nodiscard]] std::uint64_t tail_count() const noexcept { return tail_count_; }
+    /// Is it time for a snapshot of a state that is `applied_count` entries behind the last one?
+    [[nodiscard]] bool snapshot_due(std::uint64_t applied_count) const noexcept;
+    /// May one more be appended when `count` entries stand behind the last snapshot?
+    [[nodiscard]] bool tail_has_room(std::uint64_t count) const noexcept {
+        return count < options_.tail_ops_max;
     }
     /// The newest snapshot was damaged; a new one heals that.
     [[nodiscard]] bool snapshot_lost() const noexcept { return snapshot_lost_; }
@@ -102,6 +105,7 @@ class MetadataFiles {
     std::uint64_t log_bytes_at_snapshot_ = 0;
     SnapshotRef good_;  ///< the newest snapshot that was read, or written, whole
     OpNumber loaded_op_;
+    std::uint64_t tail_count_ = 0;
     bool snapshot_lost_ = false;
     std::uint64_t snapshot_count_ = 0;
 };

@@ -152,7 +152,7 @@ Task<Status> Wal::write_batch(WalBatch facts, std::vector<std::byte>& batch) {
     ends_in_mark_ = facts.kind == WalBatchKind::kMark;
     ++batch_count_;
     entry_count_ += facts.entry_count;
-    if (!next_.has_value() && !making_ahead_ && !scope_.closed() &&
+    if (next_file_ == runtime::kNoFile && !making_ahead_ && !scope_.closed() &&
         position_ > files_.back().region_bytes / 2) {
         making_ahead_ = true;
         scope_.spawn(&Wal::make_ahead, coro::Anchor<Wal>(*this));
@@ -185,7 +185,7 @@ std::uint64_t Wal::room() const noexcept {
 }
 
 bool Wal::has_room(std::size_t entry_bytes) {
-    if (!next_failed_ || next_.has_value() ||
+    if (!next_failed_ || next_file_ != runtime::kNoFile ||
         queued_bytes_ + padded_to_blocks(kWalBatchHeaderBytes + entry_bytes) <= room()) {
         return true;
     }
@@ -206,9 +206,6 @@ Task<Status> Wal::rotate(std::uint64_t batch_bytes) {
     const std::uint64_t region_bytes =
         std::max(options_.region_bytes, kWalBlockBytes + batch_bytes);
     GALGO_CO_TRY(co_await make_next(region_bytes));
-    const std::string path = wal_path(options_.directory, next_->generation);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite));
     const std::uint64_t generation = next_->generation;
     const OpNumber commit = head_;
     const Status named = co_await superblock_.update([generation, commit](SuperblockState& state) {
@@ -216,11 +213,11 @@ Task<Status> Wal::rotate(std::uint64_t batch_bytes) {
         state.commit = std::max(state.commit, commit);
     });
     if (!named.has_value()) {
-        (void)co_await runtime::close(io_, file);
         poisoned_ = named.error();
         co_return named;
     }
-    (void)co_await runtime::close(io_, std::exchange(file_, file));
+    (void)co_await runtime::close(
+        io_, std::exchange(file_, std::exchange(next_file_, runtime::kNoFile)));
     next_->op_last = head_;
     files_.push_back(*next_);
     next_.reset();
@@ -229,22 +226,34 @@ Task<Status> Wal::rotate(std::uint64_t batch_bytes) {
     co_return Status{};
 }
 
-/// After success next_ is a file with regions of at least that size.
+/// After success next_ is a file with regions of at least that size, and open: nothing that
+/// can fail for want of anything is left to the moment when a batch needs it.
 Task<Status> Wal::make_next(std::uint64_t region_bytes) {
     co_await making_.acquire();
+    const std::uint64_t generation = files_.back().generation + 1;
+    const std::string path = wal_path(options_.directory, generation);
     Status status;
     if (!next_.has_value() || next_->region_bytes < region_bytes) {
-        const File file{.generation = files_.back().generation + 1, .region_bytes = region_bytes};
+        const File file{.generation = generation, .region_bytes = region_bytes};
         status = co_await make_file(file);
         if (status.has_value()) {
             next_ = file;
-        } else if (!next_failed_) {
-            observe::log_error("storage", "the next file of the metadata log cannot be made",
-                               {{"path", wal_path(options_.directory, file.generation)},
-                                {"error", to_string(status.error())}});
         }
-        next_failed_ = !next_.has_value();
     }
+    if (status.has_value() && next_file_ == runtime::kNoFile) {
+        const Result<runtime::FileHandle> opened =
+            co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite);
+        if (opened.has_value()) {
+            next_file_ = *opened;
+        } else {
+            status = std::unexpected(opened.error());
+        }
+    }
+    if (!status.has_value() && !next_failed_) {
+        observe::log_error("storage", "the next file of the metadata log cannot be made",
+                           {{"path", path}, {"error", to_string(status.error())}});
+    }
+    next_failed_ = next_file_ == runtime::kNoFile;
     making_.release();
     co_return status;
 }
@@ -288,8 +297,9 @@ Task<Status> Wal::make_file(const File& file) {
     (void)co_await runtime::close(io_, handle);
     if (status.has_value()) {
         // From here on a smaller file of that name may be gone, also when this fails.
-        if (next_.has_value() && next_->generation == file.generation) {
-            next_.reset();
+        next_.reset();
+        if (next_file_ != runtime::kNoFile) {
+            (void)co_await runtime::close(io_, std::exchange(next_file_, runtime::kNoFile));
         }
         status = co_await runtime::rename(io_, temporary, path);
     }
@@ -345,6 +355,9 @@ Task<void> Wal::close() {
     co_await scope_.close();
     if (file_ != runtime::kNoFile) {
         (void)co_await runtime::close(io_, std::exchange(file_, runtime::kNoFile));
+    }
+    if (next_file_ != runtime::kNoFile) {
+        (void)co_await runtime::close(io_, std::exchange(next_file_, runtime::kNoFile));
     }
 }
 

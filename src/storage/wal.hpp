@@ -14,9 +14,9 @@
 // that ends in a torn batch, is followed by the next generation, which the superblock names before
 // anything is acknowledged from it. What a snapshot covers goes by whole files.
 //
-// Errors: no room for the next generation refuses the appends of that group and leaves nothing of
-// them; the next ones try again. After any other failed write or sync poisoned() is true and every
-// append fails until a restart. Shard 0. docs/formats/wal.md
+// Errors: no next generation (no room, no descriptor) refuses the appends of that group and leaves
+// nothing of them; the next ones try again. After any other failed write or sync poisoned() is true
+// and every append fails until a restart. Shard 0. docs/formats/wal.md
 #pragma once
 
 #include <array>
@@ -80,8 +80,8 @@ class Wal : public coro::Anchored {
     [[nodiscard]] AppendAwaiter append(OpNumber op, std::vector<std::byte> entry);
     /// Records the time of every barrier from now on. `into` outlives the log.
     void measure_syncs(observe::Histogram& into) noexcept { sync_times_ = &into; }
-    /// Is there surely room for an entry of this size? False: the disk had none for the next file;
-    /// it is tried again.
+    /// Is there surely room for an entry of this size? False: the next file could not be made or
+    /// opened; it is tried again.
     [[nodiscard]] bool has_room(std::size_t entry_bytes);
     /// Once a second or so: marks the end of a log that was idle since the last call.
     void tick();
@@ -167,8 +167,9 @@ class Wal : public coro::Anchored {
     OpNumber queued_;  ///< last op that was handed to append()
     observe::Histogram* sync_times_ = nullptr;
     bool ends_in_mark_ = true;
-    bool ends_torn_ = false;    ///< the next batch goes into a new file
-    std::optional<File> next_;  ///< made ahead
+    bool ends_torn_ = false;                            ///< the next batch goes into a new file
+    std::optional<File> next_;                          ///< made ahead
+    runtime::FileHandle next_file_ = runtime::kNoFile;  ///< it, once open
     bool next_failed_ = false;
     bool making_ahead_ = false;
     coro::Semaphore making_;

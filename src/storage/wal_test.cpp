@@ -180,6 +180,59 @@ TEST(Wal, AFullDiskRefusesUntilThereIsRoom) {
     EXPECT_EQ(rig.state[17], 18U);
 }
 
+// No number is spent on a file that cannot be opened: that is found out before it is needed.
+TEST(Wal, ANextFileThatCannotBeOpenedIsNoRoom) {
+    WalRig rig(14);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.node.disk->add_fault({.op = DiskOp::kOpen,
+                              .path_contains = "0000000002",
+                              .skip = 1,  // it can be made
+                              .times = 1000,
+                              .error = EMFILE});
+    for (std::uint64_t op = 2; op <= 15; ++op) {
+        rig.append(op);
+    }
+    rig.world.run_for(kSecond);
+    EXPECT_FALSE(rig.wal().has_room(300));
+    EXPECT_FALSE(rig.wal().poisoned());
+    rig.node.disk->clear_faults();
+    (void)rig.wal().has_room(300);
+    rig.world.run_for(kSecond);
+    EXPECT_TRUE(rig.wal().has_room(300));
+    rig.append(16);
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, rig.attempted);
+}
+
+// Once the larger one may have the name, the smaller one is not relied on.
+TEST(Wal, AFileThatIsReplacedByALargerOneIsForgottenFirst) {
+    for (const DiskOp op : {DiskOp::kRename, DiskOp::kSync}) {
+        WalRig rig(15);
+        ASSERT_EQ(rig.open(), "");
+        for (std::uint64_t i = 1; i <= 10; ++i) {
+            rig.append(i);
+        }
+        rig.world.run_for(kSecond);  // the next file is made ahead
+        rig.node.disk->add_fault({.op = op,
+                                  .path_contains = "metadata",
+                                  .skip = op == DiskOp::kSync ? 1U : 0U,
+                                  .times = 1});
+        EXPECT_FALSE(
+            rig.world.run(rig.node, MetadataRig::append_one(rig, 11, 300'000)).has_value());
+        EXPECT_FALSE(rig.wal().poisoned());
+        for (std::uint64_t i = 12; i <= 40; ++i) {
+            rig.append(i);
+        }
+        rig.crash(CrashKind::kPower);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state.size(), 40U);
+        EXPECT_EQ(rig.state[10], 0U);
+        EXPECT_EQ(rig.state[39], 40U);
+    }
+}
+
 // What is queued behind a refused entry is tried for itself: the disk may have room for it.
 TEST(Wal, ARefusedEntryLeavesNothingOfItself) {
     WalRig rig(13);
