@@ -31,7 +31,7 @@ OffloadQueue::OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max,
     : shards_(shard_count), jobs_max_(jobs_max), wake_(std::move(wake)) {}
 
 OffloadQueue::~OffloadQueue() {
-    GALGO_CHECK(submitted_.load() == nullptr);
+    GALGO_CHECK(submitted_.load() == nullptr && submitted_first_.load() == nullptr);
 }
 
 bool OffloadQueue::try_submit(OffloadJob& job) noexcept {
@@ -40,11 +40,21 @@ bool OffloadQueue::try_submit(OffloadJob& job) noexcept {
         job_count_.fetch_sub(1, std::memory_order_relaxed);
         return false;
     }
+    enqueue(job, submitted_);
+    return true;
+}
+
+void OffloadQueue::submit_first(OffloadJob& job) noexcept {
+    GALGO_CHECK(this_shard().value() < shards_.size());
+    job_count_.fetch_add(1, std::memory_order_relaxed);
+    enqueue(job, submitted_first_);
+}
+
+void OffloadQueue::enqueue(OffloadJob& job, std::atomic<OffloadJob*>& stack) noexcept {
     job.home = this_shard();
-    push(submitted_, job);
+    push(stack, job);
     signal_.fetch_add(1, std::memory_order_release);
     signal_.notify_one();
-    return true;
 }
 
 bool OffloadQueue::collect() noexcept {
@@ -62,26 +72,37 @@ bool OffloadQueue::collect() noexcept {
     return true;
 }
 
+void OffloadQueue::run(OffloadJob& job) noexcept {
+    const ShardIndex home = job.home;  // the job is gone once it is on the finished stack
+    if (!refusing_.load(std::memory_order_relaxed)) {
+        job.run(job);
+    }
+    push(shards_[home.value()].finished, job);
+    wake_(home);
+}
+
 void OffloadQueue::run_worker() noexcept {
+    OffloadJob* waiting = nullptr;  // taken over, oldest first
     for (;;) {
         const std::uint32_t seen = signal_.load(std::memory_order_acquire);
-        OffloadJob* job = take_all(submitted_);
-        if (job == nullptr) {
-            if (stopping_.load(std::memory_order_acquire)) {
-                return;
-            }
-            signal_.wait(seen, std::memory_order_acquire);
-            continue;
+        // Before the stacks are looked at: what was submitted before the stop is seen there.
+        const bool stopping = stopping_.load(std::memory_order_acquire);
+        for (OffloadJob* first = take_all(submitted_first_); first != nullptr;) {
+            OffloadJob* next = first->next;
+            run(*first);
+            first = next;
         }
-        while (job != nullptr) {
-            OffloadJob* next = job->next;  // the job is gone once it is on the finished stack
-            const ShardIndex home = job->home;
-            if (!refusing_.load(std::memory_order_relaxed)) {
-                job->run(*job);
-            }
-            push(shards_[home.value()].finished, *job);
-            wake_(home);
-            job = next;
+        if (waiting == nullptr) {
+            waiting = take_all(submitted_);
+        }
+        if (waiting != nullptr) {
+            OffloadJob* next = waiting->next;
+            run(*waiting);
+            waiting = next;
+        } else if (stopping) {
+            return;
+        } else {
+            signal_.wait(seen, std::memory_order_acquire);
         }
     }
 }

@@ -3,7 +3,8 @@
 //
 // Shards push and collect; the offload thread runs run_worker(). Lock-free stacks both ways, so a
 // shard never waits. Bounded by `jobs_max`: when full, submit refuses and the caller answers with a
-// typed, retryable error. The offload thread wakes the home shard of a finished job; the shard
+// typed, retryable error. What others wait behind goes to the front instead, and is never refused.
+// The offload thread wakes the home shard of a finished job; the shard
 // finds it by collect() in its next turn.
 #pragma once
 
@@ -39,6 +40,9 @@ class OffloadQueue {
 
     /// From a shard. False: the queue is full and nothing happened.
     [[nodiscard]] bool try_submit(OffloadJob& job) noexcept;
+    /// The same for a job that runs before all that wait, however many do: after the one that runs
+    /// now. For a caller that has at most one on its way.
+    void submit_first(OffloadJob& job) noexcept;
     /// From a shard, once a turn: calls `done` of its finished jobs; true when there were any.
     bool collect() noexcept;
 
@@ -54,11 +58,15 @@ class OffloadQueue {
         std::atomic<OffloadJob*> finished{nullptr};
     };
 
+    void enqueue(OffloadJob& job, std::atomic<OffloadJob*>& stack) noexcept;
+    void run(OffloadJob& job) noexcept;
+
     std::vector<PerShard> shards_;
     std::uint32_t jobs_max_;
     UniqueFunction<void(ShardIndex)> wake_;
     std::atomic<std::uint32_t> job_count_{0};
     std::atomic<OffloadJob*> submitted_{nullptr};
+    std::atomic<OffloadJob*> submitted_first_{nullptr};
     std::atomic<std::uint32_t> signal_{0};
     std::atomic<bool> stopping_{false};
     std::atomic<bool> refusing_{false};
@@ -71,7 +79,8 @@ class [[nodiscard]] OffloadAwaiter : private OffloadJob {
     using Value = std::invoke_result_t<Fn&>;
 
  public:
-    OffloadAwaiter(OffloadQueue& queue, Fn fn) : queue_(queue), fn_(std::move(fn)) {}
+    OffloadAwaiter(OffloadQueue& queue, Fn fn, bool first)
+        : queue_(queue), fn_(std::move(fn)), first_(first) {}
     OffloadAwaiter(const OffloadAwaiter&) = delete;
     OffloadAwaiter& operator=(const OffloadAwaiter&) = delete;
 
@@ -83,6 +92,10 @@ class [[nodiscard]] OffloadAwaiter : private OffloadJob {
             self.value_ = self.fn_();
         };
         done = [](OffloadJob& job) noexcept { static_cast<OffloadAwaiter&>(job).handle_.resume(); };
+        if (first_) {
+            queue_.submit_first(*this);
+            return true;
+        }
         return queue_.try_submit(*this);
     }
     Result<Value> await_resume() { return std::move(value_); }
@@ -90,13 +103,20 @@ class [[nodiscard]] OffloadAwaiter : private OffloadJob {
  private:
     OffloadQueue& queue_;
     Fn fn_;
+    bool first_;
     std::coroutine_handle<> handle_;
     Result<Value> value_ = fail(ErrorCode::kTransientNotAccepted);
 };
 
 template <class Fn>
 [[nodiscard]] OffloadAwaiter<Fn> offload(OffloadQueue& queue, Fn fn) {
-    return OffloadAwaiter<Fn>(queue, std::move(fn));
+    return OffloadAwaiter<Fn>(queue, std::move(fn), false);
+}
+
+/// The same by submit_first(): 58 only from a queue that refuses all.
+template <class Fn>
+[[nodiscard]] OffloadAwaiter<Fn> offload_first(OffloadQueue& queue, Fn fn) {
+    return OffloadAwaiter<Fn>(queue, std::move(fn), true);
 }
 
 }  // namespace galgo::runtime

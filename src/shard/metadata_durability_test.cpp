@@ -62,7 +62,9 @@ struct PlaneRig : coro::Anchored {
         offload->stop();  // nobody waits in it: run_worker() does what is there and returns
         node.loop->add_turn_start(
             [this] {
-                offload->run_worker();
+                if (!worker_is_busy) {
+                    offload->run_worker();
+                }
                 return offload->collect();
             },
             "offload");
@@ -151,6 +153,7 @@ struct PlaneRig : coro::Anchored {
     std::unique_ptr<runtime::OffloadQueue> offload;
     std::unique_ptr<MetadataPlane> plane;
     int made = 0;
+    bool worker_is_busy = false;
 };
 
 TEST(MetadataDurability, ChangesOfManyClientsShareBarriers) {
@@ -254,6 +257,55 @@ TEST(MetadataDurability, AFailedSnapshotIsTriedAgain) {
     rig.world.run_for(kSecond);
     EXPECT_GE(rig.files->snapshot_count(), 1U);
     EXPECT_FALSE(rig.plane->fenced());
+}
+
+// Logins fill the queue of the offload thread; nobody's change waits for them, nor does a snapshot.
+TEST(MetadataDurability, ASnapshotDoesNotWaitBehindALoadedQueue) {
+    PlaneRig rig(7, {.tail_ops_max = 256, .snapshot_ops = 10});
+    static int done;
+    done = 0;
+    std::vector<runtime::OffloadJob> hashes(8);
+    for (runtime::OffloadJob& hash : hashes) {
+        hash.run = [](runtime::OffloadJob&) noexcept {};
+        hash.done = [](runtime::OffloadJob&) noexcept { ++done; };
+    }
+    rig.worker_is_busy = true;
+    const auto fill = [](PlaneRig& r, std::vector<runtime::OffloadJob>& jobs) -> Task<bool> {
+        for (runtime::OffloadJob& job : jobs) {
+            if (!r.offload->try_submit(job)) {
+                co_return false;
+            }
+        }
+        co_return true;
+    };
+    EXPECT_TRUE(rig.world.run(rig.node, fill(rig, hashes)));
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "a", 10)), ErrorCode::kOk);
+    rig.world.run_for(100 * kMillisecond);
+    EXPECT_EQ(rig.files->snapshot_count(), 0U);
+    rig.worker_is_busy = false;
+    rig.world.run_for(500 * kMillisecond);  // less than the time to the next try
+    EXPECT_EQ(done, 8);
+    EXPECT_EQ(rig.files->snapshot_count(), 1U);
+}
+
+TEST(MetadataDurability, ASuperblockThatCannotBeWrittenFencesAndTheSnapshotStays) {
+    for (const std::uint64_t skip : {0U, 1U}) {
+        PlaneRig rig(8, {.tail_ops_max = 256, .snapshot_ops = 10});
+        rig.node.disk->add_fault({.op = runtime_sim::DiskOp::kSync,
+                                  .path_contains = "superblock",
+                                  .skip = skip,
+                                  .times = 1});
+        EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "a", 10)), ErrorCode::kOk);
+        rig.world.run_for(kSecond);
+        EXPECT_TRUE(rig.plane->fenced());
+        EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "b", 1)),
+                  ErrorCode::kTransientNotCommitted);
+        EXPECT_EQ(rig.count_files("/snapshot."), 1U) << "the superblock may name it";
+        const std::vector<std::byte> before = rig.published();
+        rig.restart();
+        EXPECT_EQ(rig.published(), before);
+        EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "b", 1)), ErrorCode::kOk);
+    }
 }
 
 TEST(MetadataDurability, ALogThatCannotBeWrittenFences) {

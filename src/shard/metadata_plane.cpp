@@ -20,8 +20,6 @@ namespace {
 
 /// Commands that wait for a place in the pipeline; each is of another client.
 constexpr std::uint32_t kWaitingMax = 4096;
-/// A state whose last snapshot was smaller is encoded on the shard's loop: below a millisecond.
-constexpr std::uint64_t kEncodeHereBytesMax = 128 * kKiB;
 /// Between a snapshot that failed and the next try.
 constexpr std::uint64_t kSnapshotRetryNs = kSecond;
 constexpr std::uint64_t kFullDiskLineNs = 10 * kSecond;
@@ -267,11 +265,8 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     if (!written.has_value()) {
         --tail_count_;  // only its number is gone
     }
-    if (!written.has_value() && !fenced_ && files_.wal().poisoned()) {
-        fenced_ = true;
-        observe::log_error(
-            "metadata", "the metadata log cannot be written; changes are refused until a restart",
-            {{"error", to_string(written.error())}});
+    if (!written.has_value() && files_.poisoned()) {
+        fence(written.error());
     }
     driver_.appended(in_flight, written.has_value(), [this](replication::Proposal& proposal) {
         on_commit(static_cast<InFlight&>(proposal));
@@ -294,13 +289,26 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     co_return ErrorCode::kTransientNotCommitted;
 }
 
+void MetadataPlane::fence(const Error& error) {
+    if (!fenced_) {
+        fenced_ = true;
+        observe::log_error("metadata",
+                           "the files of the metadata cannot be written; changes are refused until "
+                           "a restart",
+                           {{"path", files_.directory()}, {"error", to_string(error)}});
+    }
+}
+
 /// The client repeats its request: one line for many.
 void MetadataPlane::note_full_disk() {
     const Instant now = loop_.now();
     if (now >= next_full_disk_line_at_) {
         next_full_disk_line_at_ = now.plus(kFullDiskLineNs);
-        observe::log_error("metadata", "no room for the metadata log; changes are refused for now",
-                           {{"head", head_}, {"snapshot", files_.snapshot_op()}});
+        observe::log_error(
+            "metadata",
+            "no room for the metadata log; changes are refused until there is: make "
+            "room on its disk",
+            {{"path", files_.directory()}, {"head", head_}, {"snapshot", files_.snapshot_op()}});
     }
 }
 
@@ -404,12 +412,12 @@ Task<void> MetadataPlane::take_snapshot() {
              .payload = metadata::encode_node_snapshot(state, clients, lives)});
     };
     Result<storage::SealedSnapshot> sealed = storage::SealedSnapshot{};
-    // The first one is small too: there is not much log before it.
-    if (options_.offload == nullptr || files_.snapshot_size() <= kEncodeHereBytesMax) {
+    if (options_.offload == nullptr) {
         sealed = encode();
     } else {
+        // To the front: behind a queue of password hashes nothing would be published for seconds.
         publishable_.clear();
-        sealed = co_await runtime::offload(*options_.offload, encode);
+        sealed = co_await runtime::offload_first(*options_.offload, encode);
         publishable_.set();
     }
     Status status;
@@ -425,6 +433,9 @@ Task<void> MetadataPlane::take_snapshot() {
         next_snapshot_at_ = loop_.now().plus(kSnapshotRetryNs);
         observe::log_warn("metadata", "no snapshot of the metadata could be written",
                           {{"op", applied_}, {"error", to_string(status.error())}});
+        if (files_.poisoned()) {
+            fence(status.error());
+        }
     }
     snapshot_running_ = false;
     snapshot_done_.set();

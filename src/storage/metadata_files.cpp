@@ -159,24 +159,32 @@ bool MetadataFiles::snapshot_due(std::uint64_t applied_count) const noexcept {
 Task<Status> MetadataFiles::install_snapshot(SealedSnapshot snapshot) {
     const SnapshotRef newest = snapshot.ref;
     GALGO_CHECK(newest.op > snapshot_op() && newest.op <= wal_->head());
+    if (newest.size_bytes > kSnapshotBytesMax) {
+        co_return fail_os(EFBIG);  // no start would read it
+    }
     const std::uint64_t log_bytes = wal_->log_bytes();
     GALGO_CO_TRY(co_await write_snapshot(io_, options_.directory, snapshot));
     const SnapshotRef before = good_;
     const SuperblockState was = superblock_->state();
     const std::uint64_t first = wal_->first_generation_above(before.op);
-    GALGO_CO_TRY(co_await superblock_->update([&newest, &before, first](SuperblockState& state) {
-        state.snapshot_before = before;
-        state.snapshot = newest;
-        state.commit = std::max(state.commit, newest.op);
-        state.wal_first = std::max(state.wal_first, first);
-    }));
+    const Status named =
+        co_await superblock_->update([&newest, &before, first](SuperblockState& state) {
+            state.snapshot_before = before;
+            state.snapshot = newest;
+            state.commit = std::max(state.commit, newest.op);
+            state.wal_first = std::max(state.wal_first, first);
+        });
+    if (!named.has_value()) {
+        superblock_failed_ = true;
+        co_return named;
+    }
     good_ = newest;
     snapshot_lost_ = false;
     ++snapshot_count_;
     log_bytes_at_snapshot_ = log_bytes;
     co_await wal_->drop_before(first);
-    const std::array<OpNumber, 2> named{was.snapshot.op, was.snapshot_before.op};
-    for (const OpNumber old : named) {
+    const std::array<OpNumber, 2> named_before{was.snapshot.op, was.snapshot_before.op};
+    for (const OpNumber old : named_before) {
         if (old != OpNumber{0} && old != before.op) {
             const std::string path = snapshot_path(options_.directory, old);
             (void)co_await runtime::unlink(io_, path);

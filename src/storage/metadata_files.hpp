@@ -79,12 +79,18 @@ class MetadataFiles {
     [[nodiscard]] bool tail_has_room(std::uint64_t count) const noexcept {
         return count < options_.tail_ops_max;
     }
+    [[nodiscard]] const std::string& directory() const noexcept { return options_.directory; }
+    /// A write or sync of log or superblock failed: nobody knows what the disk holds, and nothing
+    /// is changed any more before a restart.
+    [[nodiscard]] bool poisoned() const noexcept { return superblock_failed_ || wal_->poisoned(); }
     /// The newest snapshot was damaged; a new one heals that.
     [[nodiscard]] bool snapshot_lost() const noexcept { return snapshot_lost_; }
     [[nodiscard]] std::uint64_t snapshot_count() const noexcept { return snapshot_count_; }
 
     /// Makes a snapshot the newest one, durably, and drops what it makes superfluous. Its op is
-    /// applied and in the log. After an error the old one is in force. One at a time.
+    /// applied and in the log. After an error the old one is in force; when poisoned() says so, one
+    /// of the two, and both files stay. One at a time. Errors: EFBIG above
+    /// kSnapshotBytesMax, which no start would read; what the disk says.
     coro::Task<Status> install_snapshot(SealedSnapshot snapshot);
     coro::Task<void> close();
 
@@ -107,6 +113,7 @@ class MetadataFiles {
     OpNumber loaded_op_;
     std::uint64_t tail_count_ = 0;
     bool snapshot_lost_ = false;
+    bool superblock_failed_ = false;
     std::uint64_t snapshot_count_ = 0;
 };
 

@@ -166,6 +166,25 @@ TEST(MetadataFiles, AFailedSnapshotLeavesTheOldOneInForce) {
     }
 }
 
+TEST(MetadataFiles, ASnapshotThatNoStartWouldReadIsNotInstalled) {
+    FilesRig rig(10);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    const auto install = [](FilesRig& r) -> Task<Status> {
+        SealedSnapshot snapshot = seal_snapshot(test_snapshot(r.attempted, 1));
+        snapshot.ref.size_bytes = kSnapshotBytesMax + 1;
+        const Status status = co_await r.files->install_snapshot(std::move(snapshot));
+        co_return status;
+    };
+    EXPECT_FALSE(rig.world.run(rig.node, install(rig)).has_value());
+    EXPECT_EQ(rig.files->snapshot_op(), OpNumber{0});
+    EXPECT_FALSE(rig.files->poisoned());
+    rig.append(2);
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1, 2}));
+}
+
 TEST(MetadataFiles, AForeignSuperblockIsRefused) {
     FilesRig rig(7);
     ASSERT_EQ(rig.open(), "");
