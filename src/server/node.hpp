@@ -67,6 +67,7 @@ class Node {
     [[nodiscard]] std::string proof_of_entries() const;
     [[nodiscard]] bool shards_recovered() const;
     coro::Task<void> remove_old_journals();
+    coro::Task<bool> reset_sessions();
     static coro::Task<void> finish_boot(coro::Anchor<shard::Shard> shard, std::uintptr_t node);
     coro::Task<bool> ensure_root(shard::MetadataPlane& plane);
     coro::Task<bool> open_listeners();
@@ -118,6 +119,7 @@ class Node {
     std::unique_ptr<coro::Event> boot_finished_;  ///< set by finish_boot(); null: it never ran
     bool boot_is_late_ = false;                   ///< finish_boot() was needed
     bool old_journals_are_removed_ = false;
+    bool sessions_are_reset_ = false;
     std::vector<std::atomic<shard::Shard*>> shards_;  ///< for metrics; set by each shard's thread
     std::uint32_t next_connection_ = 1;
     std::uint32_t next_shard_ = 0;

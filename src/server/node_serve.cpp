@@ -79,9 +79,9 @@ Task<bool> Node::bring_up() {
     if (!root) {
         co_return false;
     }
-    const Status reset = co_await plane.propose_own(metadata::make_reset_sessions());
-    if (!reset.has_value()) {
-        co_return refuse("the metadata log cannot be written: " + to_string(reset.error()));
+    const bool reset = co_await reset_sessions();
+    if (!reset) {
+        co_return false;
     }
     const bool listening = co_await open_listeners();
     if (!listening) {
@@ -98,13 +98,40 @@ Task<bool> Node::bring_up() {
         observe::log_warn("server", "no room for current_config.toml; it is written later");
     }
     config_is_written_ = written.has_value();
-    if (!config_is_written_ || !old_journals_are_removed_) {
+    if (!config_is_written_ || !old_journals_are_removed_ || !sessions_are_reset_) {
         boot_is_late_ = true;
         boot_finished_ = std::make_unique<coro::Event>(shard0_->loop().ready());
         shard0_->scope().spawn(finish_boot, coro::Anchor<shard::Shard>(*shard0_),
                                reinterpret_cast<std::uintptr_t>(this));
     }
     print_endpoints();
+    co_return true;
+}
+
+/// Ends the sessions of the last run, before the first one of this run begins. A log without room
+/// takes that later; until then no client can log in. False: refused.
+Task<bool> Node::reset_sessions() {
+    shard::MetadataPlane& plane = *shard0_->plane();
+    const Status reset = co_await plane.propose_own(metadata::make_reset_sessions());
+    sessions_are_reset_ = reset.has_value();
+    if (sessions_are_reset_) {
+        plane.accept_clients();
+        if (boot_is_late_) {
+            observe::log_info("server", "there is room for the metadata log; clients may log in");
+        }
+        co_return true;
+    }
+    if (reset.error().code != ErrorCode::kTransientNotAccepted) {
+        co_return refuse(std::format("the metadata log in {}/metadata cannot be written: {}",
+                                     data_path_, to_string(reset.error())));
+    }
+    plane.hold_clients();
+    if (!boot_is_late_) {
+        observe::log_error("server",
+                           "no room for the metadata log: nobody can log in until there is; make "
+                           "room on its disk, tried again each second",
+                           {{"directory", data_path_ + "/metadata"}});
+    }
     co_return true;
 }
 
@@ -138,7 +165,14 @@ Task<void> Node::finish_boot(coro::Anchor<shard::Shard>, std::uintptr_t node) {
                 observe::log_info("server", "all partitions are recovered");
             }
         }
-        if (self.config_is_written_ && self.old_journals_are_removed_) {
+        if (!self.sessions_are_reset_) {
+            const bool may_go_on = co_await self.reset_sessions();
+            if (!may_go_on) {  // the plane is fenced and refuses by itself; health says so
+                self.shard0_->plane()->accept_clients();
+                self.sessions_are_reset_ = true;
+            }
+        }
+        if (self.config_is_written_ && self.old_journals_are_removed_ && self.sessions_are_reset_) {
             break;
         }
     }
@@ -176,7 +210,11 @@ Task<bool> Node::ensure_root(shard::MetadataPlane& plane) {
     }
     const Status created = co_await plane.propose_own(metadata::make_create_root(name, **hash));
     if (!created.has_value()) {
-        co_return refuse("root cannot be created: " + to_string(created.error()));
+        co_return refuse(std::format(
+            "root cannot be created: {}{}", to_string(created.error()),
+            created.error().code == ErrorCode::kTransientNotAccepted
+                ? std::format(": no room in {}/metadata; make room on its disk", data_path_)
+                : ""));
     }
     if (!given->has_value()) {
         // To the terminal only: the log is a file that others may read.

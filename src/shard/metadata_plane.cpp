@@ -90,7 +90,7 @@ MetadataReply MetadataPlane::transient(ErrorCode code) const {
 }
 
 Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
-    if (stopping_) {
+    if (stopping_ || clients_held_) {
         co_return transient(ErrorCode::kTransientNotAccepted);
     }
     if (clients_in_flight_.contains(command.client)) {
@@ -147,7 +147,7 @@ Task<MetadataReply> MetadataPlane::submit(MetadataCommand command) {
 }
 
 Task<MetadataReply> MetadataPlane::register_client(ClientId client, metadata::Login login) {
-    if (stopping_) {
+    if (stopping_ || clients_held_) {
         co_return transient(ErrorCode::kTransientNotAccepted);
     }
     InFlight in_flight(loop_.ready());

@@ -85,6 +85,10 @@ class MetadataPlane : public coro::Anchored {
     /// Takes a snapshot now if one is due. Before the first proposal of a start, so that it finds
     /// room.
     coro::Task<void> settle_snapshot();
+    /// Clients are refused with 58 from here on, until accept_clients(). For a start that could not
+    /// write yet what has to come before their first change.
+    void hold_clients() noexcept { clients_held_ = true; }
+    void accept_clients() noexcept { clients_held_ = false; }
     /// Once a second.
     void tick() { files_.wal().tick(); }
 
@@ -138,6 +142,7 @@ class MetadataPlane : public coro::Anchored {
     coro::Scope scope_;
     bool stopping_ = false;
     bool fenced_ = false;
+    bool clients_held_ = false;
     Instant next_full_disk_line_at_{0};
 };
 

@@ -429,6 +429,24 @@ TEST_F(MetadataPlaneTest, AFullDiskRefusesTheEndOfASessionForAWhile) {
     EXPECT_EQ(ended.status, E::kOk);
 }
 
+// A start that could not end the sessions of the last run yet.
+TEST_F(MetadataPlaneTest, ClientsThatAreHeldAreToldToAskAgain) {
+    const SessionId session = login(client(1));
+    const Asked create{.client = client(1),
+                       .session = session,
+                       .request = 1,
+                       .operation = Operation::kCreateStream,
+                       .body = create_stream("s")};
+    plane_->hold_clients();
+    EXPECT_EQ(try_login(client(2)).body, rejection(E::kTransientNotAccepted));
+    EXPECT_EQ(ask(create).body, rejection(E::kTransientNotAccepted));
+    EXPECT_TRUE(
+        world_.run(node_, plane_->propose_own(metadata::make_reset_sessions())).has_value());
+    plane_->accept_clients();
+    EXPECT_EQ(ask(create).eviction, EvictionReason::kNoSession);
+    login(client(2));
+}
+
 TEST_F(MetadataPlaneTest, APasswordThatChangedSinceItWasVerifiedIsRefused) {
     const model::UserId alice = add_user("alice", {});
     const metadata::Login late = login_of(alice);
