@@ -31,7 +31,9 @@ OffloadQueue::OffloadQueue(std::uint16_t shard_count, std::uint32_t jobs_max,
     : shards_(shard_count), jobs_max_(jobs_max), wake_(std::move(wake)) {}
 
 OffloadQueue::~OffloadQueue() {
-    GALGO_CHECK(submitted_.load() == nullptr && submitted_first_.load() == nullptr);
+    for (const Lane& lane : lanes_) {
+        GALGO_CHECK(lane.submitted.load() == nullptr);
+    }
 }
 
 bool OffloadQueue::try_submit(OffloadJob& job) noexcept {
@@ -40,21 +42,22 @@ bool OffloadQueue::try_submit(OffloadJob& job) noexcept {
         job_count_.fetch_sub(1, std::memory_order_relaxed);
         return false;
     }
-    enqueue(job, submitted_);
+    enqueue(job, OffloadLane::kBackground);
     return true;
 }
 
-void OffloadQueue::submit_first(OffloadJob& job) noexcept {
+void OffloadQueue::submit_urgent(OffloadJob& job) noexcept {
     GALGO_CHECK(this_shard().value() < shards_.size());
     job_count_.fetch_add(1, std::memory_order_relaxed);
-    enqueue(job, submitted_first_);
+    enqueue(job, OffloadLane::kUrgent);
 }
 
-void OffloadQueue::enqueue(OffloadJob& job, std::atomic<OffloadJob*>& stack) noexcept {
+void OffloadQueue::enqueue(OffloadJob& job, OffloadLane name) noexcept {
+    Lane& to = lane(name);
     job.home = this_shard();
-    push(stack, job);
-    signal_.fetch_add(1, std::memory_order_release);
-    signal_.notify_one();
+    push(to.submitted, job);
+    to.signal.fetch_add(1, std::memory_order_release);
+    to.signal.notify_one();
 }
 
 bool OffloadQueue::collect() noexcept {
@@ -72,45 +75,38 @@ bool OffloadQueue::collect() noexcept {
     return true;
 }
 
-void OffloadQueue::run(OffloadJob& job) noexcept {
-    const ShardIndex home = job.home;  // the job is gone once it is on the finished stack
-    if (!refusing_.load(std::memory_order_relaxed)) {
-        job.run(job);
-    }
-    push(shards_[home.value()].finished, job);
-    wake_(home);
-}
-
-void OffloadQueue::run_worker() noexcept {
-    OffloadJob* waiting = nullptr;  // taken over, oldest first
+void OffloadQueue::run_worker(OffloadLane name) noexcept {
+    Lane& from = lane(name);
     for (;;) {
-        const std::uint32_t seen = signal_.load(std::memory_order_acquire);
-        // Before the stacks are looked at: what was submitted before the stop is seen there.
+        const std::uint32_t seen = from.signal.load(std::memory_order_acquire);
+        // Before the stack is looked at: what was submitted before the stop is seen there.
         const bool stopping = stopping_.load(std::memory_order_acquire);
-        for (OffloadJob* first = take_all(submitted_first_); first != nullptr;) {
-            OffloadJob* next = first->next;
-            run(*first);
-            first = next;
+        OffloadJob* job = take_all(from.submitted);
+        if (job == nullptr) {
+            if (stopping) {
+                return;
+            }
+            from.signal.wait(seen, std::memory_order_acquire);
         }
-        if (waiting == nullptr) {
-            waiting = take_all(submitted_);
-        }
-        if (waiting != nullptr) {
-            OffloadJob* next = waiting->next;
-            run(*waiting);
-            waiting = next;
-        } else if (stopping) {
-            return;
-        } else {
-            signal_.wait(seen, std::memory_order_acquire);
+        while (job != nullptr) {
+            OffloadJob* next = job->next;
+            const ShardIndex home = job->home;  // the job is gone once it is on the finished stack
+            if (name == OffloadLane::kUrgent || !refusing_.load(std::memory_order_relaxed)) {
+                job->run(*job);
+            }
+            push(shards_[home.value()].finished, *job);
+            wake_(home);
+            job = next;
         }
     }
 }
 
 void OffloadQueue::stop() noexcept {
     stopping_.store(true, std::memory_order_release);
-    signal_.fetch_add(1, std::memory_order_release);
-    signal_.notify_all();
+    for (Lane& each : lanes_) {
+        each.signal.fetch_add(1, std::memory_order_release);
+        each.signal.notify_all();
+    }
 }
 
 }  // namespace galgo::runtime

@@ -1,4 +1,4 @@
-// The order of the offload thread's jobs, and what a full queue refuses.
+// The order of the background lane, the urgent lane beside it, and what a full queue refuses.
 #include "runtime/offload.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct NotedJob : OffloadJob {
     int number = 0;
 };
 
-TEST(OffloadQueue, WhatGoesToTheFrontRunsBeforeAllThatWait) {
+TEST(OffloadQueue, TheUrgentLaneWaitsForNothingInTheOther) {
     set_this_shard(ShardIndex{0});
     std::vector<int> ran;
     OffloadQueue queue(1, 3, [](ShardIndex) {});
@@ -34,14 +34,21 @@ TEST(OffloadQueue, WhatGoesToTheFrontRunsBeforeAllThatWait) {
         EXPECT_TRUE(queue.try_submit(jobs[i]));
     }
     EXPECT_FALSE(queue.try_submit(jobs[3]));
-    queue.submit_first(jobs[3]);
+    queue.submit_urgent(jobs[3]);
     queue.stop();
-    queue.run_worker();
+    queue.run_worker(OffloadLane::kUrgent);
+    EXPECT_EQ(ran, (std::vector<int>{3}));
+    queue.run_worker(OffloadLane::kBackground);
     EXPECT_EQ(ran, (std::vector<int>{3, 0, 1, 2}));
     EXPECT_TRUE(queue.collect());
     EXPECT_FALSE(queue.collect());
     EXPECT_TRUE(queue.try_submit(jobs[0])) << "all places are free again";
-    queue.run_worker();
+    ran.clear();
+    queue.refuse();
+    queue.submit_urgent(jobs[3]);
+    queue.run_worker(OffloadLane::kBackground);
+    queue.run_worker(OffloadLane::kUrgent);
+    EXPECT_EQ(ran, (std::vector<int>{3})) << "a stopping queue refuses what may take long only";
     EXPECT_TRUE(queue.collect());
     set_this_shard(kNoShard);
 }

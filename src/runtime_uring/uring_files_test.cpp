@@ -187,7 +187,7 @@ class UringTruncate : public ::testing::Test {
     }
     void run_worker() {
         offload_.stop();  // it returns when it has done what is there
-        std::thread([this] { offload_.run_worker(); }).join();
+        std::thread([this] { offload_.run_worker(runtime::OffloadLane::kBackground); }).join();
     }
     [[nodiscard]] off_t size() const {
         struct stat facts{};
@@ -254,7 +254,7 @@ TEST_F(UringTruncate, IsDoneThoughTheQueueRefuses) {
 TEST_F(UringTruncate, ShutdownWaitsForIt) {
     CountedOp op;
     shard_.io().truncate(op, FileHandle{fd_}, 10);
-    std::thread worker([this] { offload_.run_worker(); });
+    std::thread worker([this] { offload_.run_worker(runtime::OffloadLane::kBackground); });
     shard_.io().shutdown();
     EXPECT_EQ(op.completed, 1);
     EXPECT_EQ(size(), 10);

@@ -22,8 +22,6 @@
 
 namespace galgo::server {
 
-using coro::Task;
-
 namespace {
 
 constexpr std::uint32_t kOffloadJobsMax = 256;
@@ -262,7 +260,12 @@ void Node::start_threads() {
         const CrashStack crash_stack;
         runtime_uring::name_this_thread("offload");
         setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
-        offload_->run_worker();
+        offload_->run_worker(runtime::OffloadLane::kBackground);
+    });
+    threads_.emplace_back([this] {
+        const CrashStack crash_stack;
+        runtime_uring::name_this_thread("offload-urgent");
+        offload_->run_worker(runtime::OffloadLane::kUrgent);
     });
     for (std::size_t i = 1; i < cpus_.size(); ++i) {
         threads_.emplace_back([this, i] {

@@ -2,8 +2,8 @@
 // they stop. main() builds it, runs it and returns its exit code. Wiring only: what it starts is
 // elsewhere.
 //
-// Threads: the caller becomes shard 0; shards 1..n-1, one offload thread (nice 19) and the log
-// thread are started here. Nothing else runs.
+// Threads: the caller becomes shard 0; shards 1..n-1, the offload thread (nice 19), the urgent one
+// and the log thread are started here. Nothing else runs.
 #pragma once
 
 #include <atomic>

@@ -415,9 +415,9 @@ Task<void> MetadataPlane::take_snapshot() {
     if (options_.offload == nullptr) {
         sealed = encode();
     } else {
-        // To the front: behind a queue of password hashes nothing would be published for seconds.
+        // Nothing is published meanwhile: not behind password hashes, nor at their priority.
         publishable_.clear();
-        sealed = co_await runtime::offload_first(*options_.offload, encode);
+        sealed = co_await runtime::offload_urgent(*options_.offload, encode);
         publishable_.set();
     }
     Status status;

@@ -6,14 +6,14 @@
 // number) -> WAL (group commit) -> commit -> apply to the hidden copy -> publish -> reply. What
 // commits while the old readers are still inside is applied and published together. A full disk
 // refuses changes with 58 while it is full. Any other failure of the log, and every one of the
-// superblock, fences the plane: reads
-// and messages go on, changes are refused with 57 until a restart, because nobody knows what the
-// disk holds. (The end of a session is refused for good: the restart ends it.)
+// superblock, fences the plane: reads and messages go on, changes are refused with 57 until a
+// restart, because nobody knows what the disk holds. (The end of a session is refused for good: the
+// restart ends it.)
 //
 // When a pipeline is full, commands wait for a place in it, so that those answered by one barrier
 // make room for a full group of the next. Every so many changes the published state is encoded on
-// the offload thread, before all that waits there (nothing is published meanwhile), written as a
-// snapshot, and the log before it goes. Commands wait for a snapshot that the log needs to go on.
+// the urgent offload thread (nothing is published meanwhile), written as a snapshot, and the log
+// before it goes. Commands wait for a snapshot that the log needs to go on.
 #pragma once
 
 #include <cstdint>

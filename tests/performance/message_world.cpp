@@ -457,7 +457,9 @@ void MessageWorld::turn() {
     next = std::min(next, client_->loop->next_wake());
     set_this_shard(ShardIndex{0});
     if (!t_account.armed) {
-        offload_.run_worker();  // the offload thread is no part of the message path
+        // The offload threads are no part of the message path.
+        offload_.run_worker(runtime::OffloadLane::kUrgent);
+        offload_.run_worker(runtime::OffloadLane::kBackground);
     }
     if (!worked && next > world_.clock().now()) {
         expect(world_.clock().advance_to_event(next), "something is left to happen", "");
