@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """kill -9 of the real server under a load of metadata changes, again and again, on one data directory.
 
-Each round: start, log in as root, judge what is there, let eight clients change streams, topics,
-partitions, consumer groups and access tokens until enough changes are acknowledged, SIGKILL at a random moment
-after that. Each client works below names of its own. Laws:
+Each round: start, log in as root, judge what is there, let eight clients change streams, topics, partitions,
+consumer groups, access tokens and users until enough changes are acknowledged, SIGKILL at a random
+moment after that. Each client works below names of its own; metadata_model.py has what they do. Laws:
   - what was acknowledged is there after the restart, and nothing was done twice;
   - a change without an answer took effect wholly or not at all;
-  - ids of what is there never change;
+  - ids of what is there never change, neither do the times at which users were made;
+  - the last acknowledged password of a user logs in and the one before does not; of a change without an answer
+    one of the two does. Inactive users do not log in; the judge makes them active for a moment. Judged are
+    users whose password was set or in doubt since the last start, and one more;
   - root's password stays what it was, whatever the environment says at later starts.
 
 Processes: this one (starts, kills, judges), eight clients, and a logger which writes each
@@ -21,10 +24,10 @@ import json
 import multiprocessing
 import os
 import random
+import select
 import shutil
 import signal
 import socket
-import struct
 import sys
 import tempfile
 import time
@@ -33,215 +36,32 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 sys.dont_write_bytecode = True
 
-from galgo_client import (  # noqa: E402
-    GET_STREAM,
-    GET_STREAMS,
-    OP_CREATE_GROUP,
-    OP_CREATE_STREAM,
-    OP_CREATE_TOPIC,
-    OP_DELETE_GROUP,
-    OP_DELETE_STREAM,
-    OP_DELETE_TOPIC,
-    Client,
-    ServerError,
-    identifier,
-    option,
-    str8,
-)
+from galgo_client import Client, ServerError, identifier  # noqa: E402
 from galgo_server import Server, ServerFailure  # noqa: E402
-
-OP_UPDATE_STREAM, OP_CREATE_PARTITIONS, OP_DELETE_PARTITIONS = 129, 136, 137
-OP_CREATE_TOKEN, OP_DELETE_TOKEN = 146, 147
-GET_TOKENS, GET_GROUPS = 41, 601
+from metadata_model import (  # noqa: E402
+    ACTIVE,
+    GET_USER,
+    INACTIVE,
+    OP_UPDATE_USER,
+    Broken,
+    apply,
+    draw_change,
+    logs_in,
+    read_state,
+    same,
+    send_change,
+    update_user_body,
+    users_of,
+)
 
 SHARDS = 2
-CLIENTS = 8
-STREAMS_MAX, TOPICS_MAX, GROUPS_MAX, PARTITIONS_MAX, TOKENS_MAX = 4, 3, 2, 12, 2
+CLIENTS, PASSWORD_CLIENTS = 8, 4  # so many of them set passwords often
 SECONDS_ROUND_MAX = 90
 SECONDS_ANSWER_MAX = 60
 RECOVERY_KILL_EVERY = 7  # one restart in so many is killed as well
 OTHER_PASSWORD_EVERY = 3  # one start in so many has other root credentials in its environment
+USER_CHANGES = ("create_user", "delete_user", "update_user", "change_password", "update_permissions")
 CONTEXT = multiprocessing.get_context("fork")
-
-
-class Broken(Exception):
-    """A law is broken."""
-
-
-# ---- the model -----------------------------------------------------------------------------------
-# A client's part: {stream name: {"id", "topics": {name: {"id", "partitions", "groups": {name: id}}}}},
-# and {token name: {"token": True}}.
-# A change: [kind, arguments...]; an id that only the answer tells is None until then.
-
-
-def apply(part, change, answer):
-    """The model behind a change; `answer` is the id that a creation got, or None if not known."""
-    kind, *rest = change
-    if kind == "create_stream":
-        part[rest[0]] = {"id": answer, "topics": {}}
-    elif kind == "rename_stream":
-        part[rest[1]] = part.pop(rest[0])
-    elif kind in ("delete_stream", "delete_token"):
-        del part[rest[0]]
-    elif kind == "create_token":
-        part[rest[0]] = {"token": True}
-    elif kind == "create_topic":
-        part[rest[0]]["topics"][rest[1]] = {"id": answer, "partitions": rest[2], "groups": {}}
-    elif kind == "delete_topic":
-        del part[rest[0]]["topics"][rest[1]]
-    elif kind == "create_partitions":
-        part[rest[0]]["topics"][rest[1]]["partitions"] += rest[2]
-    elif kind == "delete_partitions":
-        part[rest[0]]["topics"][rest[1]]["partitions"] -= rest[2]
-    elif kind == "create_group":
-        part[rest[0]]["topics"][rest[1]]["groups"][rest[2]] = answer
-    elif kind == "delete_group":
-        del part[rest[0]]["topics"][rest[1]]["groups"][rest[2]]
-    return part
-
-
-def draw_change(rng, part, prefix, serial):
-    """A change that succeeds on this part."""
-    tokens = sorted(name for name in part if "token" in part[name])
-    part = {name: stream for name, stream in part.items() if "topics" in stream}
-    topics = [(s, t) for s, stream in part.items() for t in stream["topics"]]
-    groups = [(s, t, g) for s, t in topics for g in part[s]["topics"][t]["groups"]]
-    choices = []
-    if len(part) < STREAMS_MAX:
-        choices += ["create_stream"] * 2
-    if part:
-        choices += ["rename_stream", "delete_stream"]
-    roomy = [s for s, stream in part.items() if len(stream["topics"]) < TOPICS_MAX]
-    if roomy:
-        choices += ["create_topic"] * 4
-    if topics:
-        choices += ["delete_topic"]
-    growing = [(s, t) for s, t in topics if part[s]["topics"][t]["partitions"] < PARTITIONS_MAX]
-    shrinking = [(s, t) for s, t in topics if part[s]["topics"][t]["partitions"] > 1]
-    choices += ["create_partitions"] * 2 if growing else []
-    choices += ["delete_partitions"] if shrinking else []
-    joining = [(s, t) for s, t in topics if len(part[s]["topics"][t]["groups"]) < GROUPS_MAX]
-    choices += ["create_group"] * 3 if joining else []
-    choices += ["delete_group"] * 2 if groups else []
-    choices += ["create_token"] if len(tokens) < TOKENS_MAX else []
-    choices += ["delete_token"] if tokens else []
-    kind = rng.choice(choices)
-    if kind == "create_token":
-        return [kind, f"{prefix}k{serial}"]
-    if kind == "delete_token":
-        return [kind, rng.choice(tokens)]
-    if kind == "create_stream":
-        return [kind, f"{prefix}s{serial}"]
-    if kind == "rename_stream":
-        return [kind, rng.choice(sorted(part)), f"{prefix}r{serial}"]
-    if kind == "delete_stream":
-        return [kind, rng.choice(sorted(part))]
-    if kind == "create_topic":
-        return [kind, rng.choice(sorted(roomy)), f"t{serial}", rng.randint(1, 4)]
-    if kind == "delete_topic":
-        return [kind, *rng.choice(sorted(topics))]
-    if kind == "create_partitions":
-        return [kind, *rng.choice(sorted(growing)), rng.randint(1, 3)]
-    if kind == "delete_partitions":
-        return [kind, *rng.choice(sorted(shrinking)), 1]
-    if kind == "create_group":
-        return [kind, *rng.choice(sorted(joining)), f"g{serial}"]
-    return [kind, *rng.choice(sorted(groups))]
-
-
-def send_change(client, change):
-    """Sends it; the id of what was made, or None."""
-    kind, *rest = change
-    if kind == "create_stream":
-        return struct.unpack_from("<I", client.call(OP_CREATE_STREAM, str8(rest[0])))[0]
-    where = b"".join(identifier(name) for name in rest[:2])
-    if kind == "create_token":
-        client.call(OP_CREATE_TOKEN, str8(rest[0]) + struct.pack("<Q", 0))
-    elif kind == "delete_token":
-        client.call(OP_DELETE_TOKEN, str8(rest[0]))
-    elif kind == "rename_stream":
-        client.call(OP_UPDATE_STREAM, identifier(rest[0]) + str8(rest[1]))
-    elif kind == "delete_stream":
-        client.call(OP_DELETE_STREAM, identifier(rest[0]))
-    elif kind == "create_topic":
-        body = identifier(rest[0]) + struct.pack("<I", rest[2]) + str8(rest[1])
-        for key in ("consumer_offset_durability", "durability"):
-            body += option(key, "replicated")
-        return struct.unpack_from("<I", client.call(OP_CREATE_TOPIC, body))[0]
-    elif kind == "delete_topic":
-        client.call(OP_DELETE_TOPIC, where)
-    elif kind == "create_partitions":
-        client.call(OP_CREATE_PARTITIONS, where + struct.pack("<I", rest[2]))
-    elif kind == "delete_partitions":
-        client.call(OP_DELETE_PARTITIONS, where + struct.pack("<I", rest[2]))
-    elif kind == "create_group":
-        return struct.unpack_from("<I", client.call(OP_CREATE_GROUP, where + str8(rest[2])))[0]
-    else:
-        client.call(OP_DELETE_GROUP, where + identifier(rest[2]))
-    return None
-
-
-# ---- what the server has -------------------------------------------------------------------------
-
-
-def take_name(body, at):
-    size = body[at]
-    return body[at + 1 : at + 1 + size].decode(), at + 1 + size
-
-
-def skip_block(body, at):
-    return at + 4 + struct.unpack_from("<I", body, at)[0]
-
-
-def take_stream(body, at):
-    (number,) = struct.unpack_from("<I", body, at)
-    name, at = take_name(body, at + 32)
-    return number, name, skip_block(body, at)
-
-
-def read_state(client):
-    """{name: as in the model} of all streams and tokens; broken when a name stands twice."""
-    streams, at, body = {}, 0, client.read(GET_STREAMS)
-    while at < len(body):
-        number, name, at = take_stream(body, at)
-        if name in streams:
-            raise Broken(f"stream {name} is there twice")
-        streams[name] = {"id": number, "topics": {}}
-    for name, stream in streams.items():
-        body = client.read(GET_STREAM, identifier(name))
-        _, _, at = take_stream(body, 0)
-        while at < len(body):
-            number, _, partitions = struct.unpack_from("<IQI", body, at)
-            topic, at = take_name(body, at + 49)
-            at = skip_block(body, skip_block(body, at))
-            if topic in stream["topics"]:
-                raise Broken(f"topic {name}/{topic} is there twice")
-            groups, there = {}, 0
-            listed = client.read(GET_GROUPS, identifier(name) + identifier(topic))
-            while there < len(listed):
-                (group_number,) = struct.unpack_from("<I", listed, there)
-                group, there = take_name(listed, there + 12)
-                if group in groups:
-                    raise Broken(f"group {name}/{topic}/{group} is there twice")
-                groups[group] = group_number
-            stream["topics"][topic] = {"id": number, "partitions": partitions, "groups": groups}
-    at, body = 0, client.read(GET_TOKENS)
-    while at < len(body):
-        token, at = take_name(body, at)
-        at += 8  # its expiry
-        if token in streams:
-            raise Broken(f"token {token} is there twice")
-        streams[token] = {"token": True}
-    return streams
-
-
-def same(model, found):
-    """Equal, where an id that nobody was told fits any."""
-    if isinstance(model, dict):
-        return isinstance(found, dict) and model.keys() == found.keys() and all(
-            same(model[key], found[key]) for key in model
-        )
-    return model is None or model == found
 
 
 # ---- clients and the logger ----------------------------------------------------------------------
@@ -263,7 +83,30 @@ def log_records(inbox, path, counts, flushed):
                 counts[entry[0]] += 1
 
 
-def change_until_killed(address, outbox, index, part, seed, round_number):
+class LateClient(Client):
+    """Leaves an answer that is there unread for `pause` seconds, and for ever when the kill comes meanwhile.
+    Otherwise a password in doubt would hardly ever have taken effect: hashing takes much longer than logging.
+    """
+
+    def __init__(self, address, killed):
+        super().__init__(address, SECONDS_ANSWER_MAX)
+        self.killed, self.pause = killed, 0.0
+
+    def take(self):
+        if self.pause:
+            select.select([self.socket], [], [], SECONDS_ANSWER_MAX)
+            if self.killed.wait(self.pause):
+                raise ConnectionError("the kill")
+        return super().take()
+
+
+def draw_pause(rng, change):
+    if change[0] in ("create_user", "change_password"):
+        return rng.uniform(0.0, 0.6)
+    return rng.uniform(0.0, 0.2) if rng.random() < 0.02 else 0.0
+
+
+def change_until_killed(address, outbox, killed, index, part, seed, round_number):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rng = random.Random(f"{seed}/{round_number}/{index}")
     prefix, serial = f"c{index}-", round_number * 1_000_000
@@ -272,11 +115,12 @@ def change_until_killed(address, outbox, index, part, seed, round_number):
         outbox.send(json.dumps(entry).encode())
 
     try:
-        with Client(address, SECONDS_ANSWER_MAX) as client:
+        with LateClient(address, killed) as client:
             client.login()
             while True:
                 serial += 1
-                change = draw_change(rng, part, prefix, serial)
+                change = draw_change(rng, part, prefix, serial, index < PASSWORD_CLIENTS)
+                client.pause = draw_pause(rng, change)
                 tell(index, "sent", change)
                 answer = send_change(client, change)
                 tell(index, "done", change, answer)
@@ -312,6 +156,10 @@ class Run:
         self.pending = [None] * CLIENTS
         self.workers = []
         self.starts = self.recovery_kills = self.taken_effect = self.in_doubt = self.snapshots = 0
+        self.root = None
+        self.gone = set()  # users that were deleted or renamed since the last start
+        self.user_changes = {}  # of each kind: acknowledged, in doubt, of which took effect
+        self.passwords_judged = 0
 
     def start(self):
         self.starts += 1
@@ -320,13 +168,8 @@ class Run:
         if self.starts % OTHER_PASSWORD_EVERY == 0:
             self.server.environment |= {"IGGY_ROOT_USERNAME": "iggy", "IGGY_ROOT_PASSWORD": "another-one"}
         took = self.server.start()
-        with Client(self.server.address, timeout=60) as wrong:
-            try:
-                wrong.login("iggy", "another-one")
-            except ServerError:
-                pass
-            else:
-                raise Broken("root logs in with another password")
+        if logs_in(self.server.address, "iggy", "another-one") is not None:
+            raise Broken("root logs in with another password")
         client = Client(self.server.address, timeout=60)
         try:
             client.login()
@@ -346,16 +189,34 @@ class Run:
             if entry[1] == "sent":
                 self.pending[entry[0]] = entry[2]
             else:
-                apply(self.parts[entry[0]], entry[2], entry[3])
+                part, change = self.parts[entry[0]], entry[2]
+                before = users_of(part)
+                apply(part, change, entry[3])
+                self.gone |= before.keys() - part.keys()
                 self.pending[entry[0]] = None
+                self.count_users(change, 0)
+
+    def count_users(self, change, column):
+        if change[0] in USER_CHANGES:
+            self.user_changes.setdefault(change[0], [0, 0, 0])[column] += 1
 
     def judge(self, client):
         found = read_state(client)
+        root = found.pop("iggy", None)
+        self.root = self.root or root
+        if root is None or root != self.root:
+            raise Broken(f"root is {root} and was {self.root}")
+        for name in self.gone:
+            if client.read(GET_USER, identifier(name)):
+                raise Broken(f"user {name} is not gone")
+        self.gone.clear()
+        also = self.rng.choice(sorted(users_of(found)) or [None])
         for index in range(CLIENTS):
             mine = {name: found.pop(name) for name in list(found) if name.startswith(f"c{index}-")}
             possible = [self.parts[index]]
             if self.pending[index] is not None:
                 self.in_doubt += 1
+                self.count_users(self.pending[index], 1)
                 copy = json.loads(json.dumps(self.parts[index]))
                 possible.append(apply(copy, self.pending[index], None))
             fitting = [model for model in possible if same(model, mine)]
@@ -365,10 +226,46 @@ class Run:
                     f"without an answer is {self.pending[index]}\nthe server has\n"
                     f"  {json.dumps(mine, sort_keys=True)}"
                 )
-            self.taken_effect += fitting[0] is not self.parts[index]
+            fitting = self.judge_passwords(client, fitting, users_of(mine), also)
+            if fitting[0] is not self.parts[index]:
+                self.taken_effect += 1
+                self.count_users(self.pending[index], 2)
+            for name, user in users_of(mine).items():
+                user["login"] = fitting[0][name]["login"] | {"fresh": False}
             self.parts[index], self.pending[index] = mine, None
         if found:
-            raise Broken(f"streams or tokens that nobody made: {sorted(found)}")
+            raise Broken(f"streams, tokens or users that nobody made: {sorted(found)}")
+
+    def judge_passwords(self, client, fitting, users, also):
+        """Those of the models whose passwords are the right ones."""
+        for name, user in users.items():
+            logins = [model[name]["login"] for model in fitting]
+            rivals = {login["password"] for login in logins}
+            if len(rivals) == 1 and not logins[0]["fresh"] and name != also:
+                continue
+            self.passwords_judged += 1
+            tried = sorted(rivals | {login["former"] for login in logins if login["former"] is not None})
+            working = self.working_passwords(client, name, user, tried)
+            fitting = [model for model in fitting if working == [model[name]["login"]["password"]]]
+            if not fitting:
+                raise Broken(f"user {name} logs in with {working}; the passwords, last and before: {logins}")
+        return fitting
+
+    def working_passwords(self, client, name, user, tried):
+        def working():
+            ids = {password: logs_in(self.server.address, name, password) for password in tried}
+            if not {*ids.values()} <= {None, user["user"]}:
+                raise Broken(f"user {name}, id {user['user']}, logs in as {ids}")
+            return [password for password in tried if ids[password] is not None]
+
+        if user["status"] == ACTIVE:
+            return working()
+        if working():
+            raise Broken(f"user {name} is inactive and logs in")
+        client.call(OP_UPDATE_USER, update_user_body(name, None, ACTIVE))
+        passwords = working()
+        client.call(OP_UPDATE_USER, update_user_body(name, None, INACTIVE))
+        return passwords
 
     def check_workers(self):
         self.server.check_alive()
@@ -394,14 +291,14 @@ class Run:
         client, took = self.start()
         with client:
             self.judge(client)
-            before = sum(self.counts[:])
+            before, killed = sum(self.counts[:]), CONTEXT.Event()
             self.workers = [
                 CONTEXT.Process(
                     target=change_until_killed,
-                    args=(self.server.address, self.outbox, index, self.parts[index], self.arguments.seed, number),
+                    args=(self.server.address, self.outbox, killed, index, part, self.arguments.seed, number),
                     daemon=True,
                 )
-                for index in range(CLIENTS)
+                for index, part in enumerate(self.parts)
             ]
             for worker in self.workers:
                 worker.start()
@@ -414,13 +311,15 @@ class Run:
             pause = self.rng.uniform(0.0, 0.1)
             time.sleep(pause)
             self.check_workers()
+            killed.set()
             self.server.kill()
         self.collect()
         report = self.server.sanitizer_report()
         if report:
             raise ServerFailure("the server's log holds a sanitizer report:\n" + report)
         files = sorted(p.name for p in (self.work / "data" / "metadata").iterdir())
-        self.snapshots = max([self.snapshots] + [int(n.split(".")[1]) for n in files if n.startswith("snapshot.") and n[-1].isdigit()])
+        snapshots = [int(n.split(".")[1]) for n in files if n.startswith("snapshot.") and n[-1].isdigit()]
+        self.snapshots = max([self.snapshots, *snapshots])
         print(
             f"round {number}: up in {took:.2f} s, acknowledged {sum(self.counts[:]) - before} changes, "
             f"snapshot at {self.snapshots}, {sum(n.startswith('journal') for n in files)} log files",
@@ -441,6 +340,8 @@ class Run:
             f"{self.in_doubt} in doubt of which {self.taken_effect} took effect, "
             f"{self.recovery_kills} kills during recovery, last snapshot at change {self.snapshots}"
         )
+        changes = ", ".join(f"{kind} {'/'.join(map(str, row))}" for kind, row in sorted(self.user_changes.items()))
+        print(f"users, acknowledged/in doubt/took effect: {changes}; {self.passwords_judged} passwords judged")
 
     def end(self):
         self.server.end()
@@ -466,7 +367,7 @@ def main():
     status = 0
     try:
         run.run()
-    except Broken as fault:
+    except (Broken, ServerError) as fault:
         print(f"BROKEN: {fault}", flush=True)
         status = 102
     except (ServerFailure, OSError) as fault:
