@@ -219,9 +219,16 @@ Result<Applier::Payload> Applier::logout() {
 }
 
 Result<Applier::Payload> Applier::reset_sessions() {
+    wire::FieldReader body(prepare_.body);
+    const std::uint32_t sessions_max = body.u32();
+    GALGO_TRY(body.finish(true));
+    if (sessions_max == 0) {
+        return fail(ErrorCode::kInvalidCommand);
+    }
     while (state_.sessions_.size() > 0) {
         end_session(state_.sessions_.by_client().begin()->first);
     }
+    state_.sessions_.set_sessions_max(sessions_max);
     return Payload{};
 }
 

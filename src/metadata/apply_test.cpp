@@ -391,10 +391,11 @@ TEST_F(ApplyTest, RegisterAgainEndsTheOldEpochAndItsMemberships) {
 TEST_F(ApplyTest, ResetEndsAllSessionsAndKeepsEverythingElse) {
     node_.request(O::kJoinConsumerGroup, group_body(id(0), id(0), id(0)));
     const groups::Generation before = group().assignment.generation();
-    const ApplyOutcome reset = node_.commit(make_reset_sessions(), {.client = ClientId{}});
+    const ApplyOutcome reset = node_.commit(make_reset_sessions(7), {.client = ClientId{}});
     EXPECT_THAT(kinds(reset), ElementsAre(ChangeKind::kGroupChanged, ChangeKind::kSessionEnded,
                                           ChangeKind::kSessionEnded));
     EXPECT_EQ(node_.state().sessions().size(), 0U);
+    EXPECT_EQ(node_.state().sessions().sessions_max(), 7U) << "the bound comes from the log";
     EXPECT_EQ(node_.table().client_count(), 0U);
     EXPECT_EQ(group().assignment.member_count(), 0U);
     EXPECT_GT(group().assignment.generation(), before);

@@ -15,6 +15,8 @@ namespace {
 using O = Operation;
 using E = ErrorCode;
 
+constexpr std::uint32_t kSessionsMax = 4;
+
 /// Names by id, with the lowest free id next: what a stream table must do.
 struct NameModel {
     std::map<std::uint32_t, std::string> names;
@@ -136,7 +138,8 @@ class RandomOperations : public testing::TestWithParam<std::uint32_t> {
                         node.commit(make_logout(), who);
                         break;
                     case 1:
-                        node.commit(below(4) == 0 ? make_reset_sessions() : make_logout(), who);
+                        node.commit(
+                            below(4) == 0 ? make_reset_sessions(kSessionsMax) : make_logout(), who);
                         break;
                     default:
                         node.try_login(who);
@@ -262,7 +265,7 @@ class RandomOperations : public testing::TestWithParam<std::uint32_t> {
 };
 
 TEST_P(RandomOperations, KeepCopiesReplaysAndSnapshotsEqual) {
-    Node node({.sessions_max = 4});
+    Node node({.sessions_max = kSessionsMax});
     node.login({});
     const int snapshot_at = static_cast<int>(below(600));
     std::vector<std::byte> snapshot;
@@ -275,7 +278,7 @@ TEST_P(RandomOperations, KeepCopiesReplaysAndSnapshotsEqual) {
     }
     {  // a snapshot and the log behind it come to the same as the whole log
         PartitionStatsRegistry registry;
-        Result<State> early = decode_snapshot(snapshot, registry, {.sessions_max = 4});
+        Result<State> early = decode_snapshot(snapshot, registry, {.sessions_max = kSessionsMax});
         ASSERT_TRUE(early.has_value());
         node.replay_behind(*early, registry);
         early->check_invariants();
@@ -291,7 +294,7 @@ TEST_P(RandomOperations, KeepCopiesReplaysAndSnapshotsEqual) {
 
     const std::vector<std::byte> bytes = encode_snapshot(node.state());
     PartitionStatsRegistry other;
-    Result<State> restored = decode_snapshot(bytes, other, {.sessions_max = 4});
+    Result<State> restored = decode_snapshot(bytes, other, {.sessions_max = kSessionsMax});
     ASSERT_TRUE(restored.has_value());
     restored->check_invariants();
     EXPECT_EQ(encode_snapshot(*restored), bytes);
@@ -317,7 +320,7 @@ TEST_P(RandomOperations, KeepCopiesReplaysAndSnapshotsEqual) {
     }
 
     // A restart: nothing of the connections that were is left, and everything else is.
-    node.commit(make_reset_sessions(), {});
+    node.commit(make_reset_sessions(kSessionsMax), {});
     EXPECT_EQ(node.state().sessions().size(), 0U);
     for (std::uint32_t i = 0; i < 5; ++i) {
         EXPECT_EQ(node.state().memberships_of(client(i)), nullptr);

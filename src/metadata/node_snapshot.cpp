@@ -26,6 +26,7 @@ std::vector<std::byte> encode_node_snapshot(const State& state, const ClientTabl
     to.put<std::uint16_t>(0);
     wire::put_block32(to, encode_snapshot(state));
     wire::put_block32(to, encode_client_table(clients));
+    to.put<std::uint32_t>(static_cast<std::uint32_t>(state.sessions().sessions_max()));
     to.put<std::uint32_t>(static_cast<std::uint32_t>(ended_lives.size()));
     for (const auto& [partition, incarnation] : ended_lives) {
         to.put<std::uint64_t>(partition.value());
@@ -35,8 +36,7 @@ std::vector<std::byte> encode_node_snapshot(const State& state, const ClientTabl
     return std::move(to).take();
 }
 
-Result<NodeSnapshot> decode_node_snapshot(ConstBytes bytes, PartitionStatsRegistry& registry,
-                                          StateOptions options) {
+Result<NodeSnapshot> decode_node_snapshot(ConstBytes bytes, PartitionStatsRegistry& registry) {
     const auto corrupted = [](std::size_t position) {
         return fail(ErrorCode::kStateFileCorrupted, static_cast<std::uint32_t>(position));
     };
@@ -53,12 +53,14 @@ Result<NodeSnapshot> decode_node_snapshot(ConstBytes bytes, PartitionStatsRegist
     wire::FieldReader from(content.subspan(kHeadSize));
     const ConstBytes state = from.block32();
     const ConstBytes clients = from.block32();
+    const std::uint32_t sessions_max = from.u32();
     const std::uint32_t life_count = from.u32();
-    if (from.failed() || load<std::uint16_t>(bytes, 6) != 0 || life_count > kEndedLivesMax ||
-        from.remaining() != life_count * 2 * sizeof(std::uint64_t)) {
+    if (from.failed() || sessions_max == 0 || load<std::uint16_t>(bytes, 6) != 0 ||
+        life_count > kEndedLivesMax || from.remaining() != life_count * 2 * sizeof(std::uint64_t)) {
         return corrupted(kHeadSize + from.position());
     }
-    GALGO_TRY_ASSIGN(State decoded, decode_snapshot(state, registry, options));
+    GALGO_TRY_ASSIGN(State decoded,
+                     decode_snapshot(state, registry, {.sessions_max = sessions_max}));
     NodeSnapshot snapshot{
         .state = std::move(decoded), .clients = std::make_unique<ClientTable>(), .ended_lives = {}};
     GALGO_TRY(decode_client_table(clients, *snapshot.clients));

@@ -7,6 +7,7 @@
 // Canonical as its parts are: equal contents give equal bytes. Layout, little-endian:
 //   magic u32 "GMNS" | version u16 = 1 | 0 u16
 //   state block32 (snapshot.hpp) | client table block32 (client_table_snapshot.hpp)
+//   u32 sessions_max: the bound that the log brought last
 //   u32 count, ended lives { partition u64, incarnation u64 } oldest first
 //   checksum u64: XXH3-64 of all before
 #pragma once
@@ -44,7 +45,6 @@ struct NodeSnapshot {
 
 /// Errors: kStateFileCorrupted; kInvalidVersion, whole but it or a part is of another version.
 [[nodiscard]] Result<NodeSnapshot> decode_node_snapshot(ConstBytes bytes,
-                                                        PartitionStatsRegistry& registry,
-                                                        StateOptions options = {});
+                                                        PartitionStatsRegistry& registry);
 
 }  // namespace galgo::metadata

@@ -57,6 +57,15 @@ TEST_F(NodeSnapshotTest, GivesBackAllParts) {
     EXPECT_EQ(encode_node_snapshot(got->state, *got->clients, got->ended_lives), bytes_);
 }
 
+TEST_F(NodeSnapshotTest, KeepsTheBoundThatTheLogBrought) {
+    node_.commit(make_reset_sessions(3), {});
+    PartitionStatsRegistry registry;
+    const Result<NodeSnapshot> got =
+        decode_node_snapshot(encode_node_snapshot(node_.state(), node_.table(), {}), registry);
+    ASSERT_TRUE(got.has_value());
+    EXPECT_EQ(got->state.sessions().sessions_max(), 3U);
+}
+
 TEST_F(NodeSnapshotTest, AnEmptyNode) {
     const Bytes bytes = encode_node_snapshot(State(), ClientTable(), {});
     PartitionStatsRegistry registry;

@@ -215,8 +215,11 @@ Admitted make_logout() {
     return {.operation = LogOperation::kLogout, .body = {}};
 }
 
-Admitted make_reset_sessions() {
-    return {.operation = LogOperation::kResetSessions, .body = {}};
+Admitted make_reset_sessions(std::uint32_t sessions_max) {
+    GALGO_CHECK(sessions_max > 0);
+    ByteWriter body;
+    body.put<std::uint32_t>(sessions_max);
+    return {.operation = LogOperation::kResetSessions, .body = std::move(body).take()};
 }
 
 Admitted make_expire_tokens(std::uint32_t count_max) {

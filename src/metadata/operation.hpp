@@ -21,8 +21,9 @@
 //  * kLogout: empty; `session` of the prepare is the epoch that ends. Also proposed by the server
 //    when a connection is lost or a heartbeat is missed;
 //  * kCreateRoot: name, password hash (PHC) str32;
-//  * kResetSessions: empty. Proposed by the primary of a log before it serves its first client
-//    after a start: sessions and memberships never outlive the connections they came from;
+//  * kResetSessions: most sessions from here on u32. Proposed by the primary of a log before it
+//    serves its first client after a start: sessions and memberships never outlive the connections
+//    they came from;
 //  * kExpireTokens: count u32. Removes at most that many tokens, oldest first, whose expiry the
 //    stamp of the prepare has reached.
 //
@@ -174,7 +175,9 @@ struct Login {
 /// The login has a token or a password.
 [[nodiscard]] Admitted make_register(const Login& login);
 [[nodiscard]] Admitted make_logout();
-[[nodiscard]] Admitted make_reset_sessions();
+/// `sessions_max` > 0 holds from here on: the bound decides who is evicted, so a replay has to know
+/// which one was in force.
+[[nodiscard]] Admitted make_reset_sessions(std::uint32_t sessions_max);
 /// `count_max` bounds the work of one operation; ask State::has_expired_tokens() whether there is
 /// more.
 [[nodiscard]] Admitted make_expire_tokens(std::uint32_t count_max);

@@ -4,12 +4,12 @@
 // only.
 //
 // Bounded: when `sessions_max` clients are registered, the next one pushes out the client whose
-// last committed operation is the oldest. The bound takes part in the state machine, so the
-// replicas of a cluster must agree on it; a single node may change it between runs, because
-// sessions end with the process (Operation kResetSessions). Pure.
+// last committed operation is the oldest. The bound takes part in the state machine, so it comes
+// from the log: kResetSessions brings it, and a snapshot keeps it. Pure.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,7 +22,7 @@
 
 namespace galgo::metadata {
 
-inline constexpr std::size_t kSessionsMaxDefault = 8192;
+inline constexpr std::uint32_t kSessionsMaxDefault = 8192;
 
 struct Session {
     SessionId epoch;  ///< op of the Register that made it
@@ -92,6 +92,11 @@ class Sessions {
             }
         }
         return clients;
+    }
+    /// For those who start from now on; nobody has a session at the moment.
+    void set_sessions_max(std::size_t sessions_max) {
+        GALGO_CHECK(sessions_max > 0 && by_client_.empty());
+        sessions_max_ = sessions_max;
     }
     [[nodiscard]] std::size_t size() const noexcept { return by_client_.size(); }
     [[nodiscard]] std::size_t sessions_max() const noexcept { return sessions_max_; }

@@ -160,7 +160,8 @@ struct GroupAddress {
 };
 
 struct StateOptions {
-    std::size_t sessions_max = kSessionsMaxDefault;  ///< equal on all replicas
+    /// Until the log brings another (kResetSessions).
+    std::size_t sessions_max = kSessionsMaxDefault;
 };
 
 class State {

@@ -168,7 +168,10 @@ class Node {
             refused.result = admitted.error().code;
             return refused;
         }
-        return commit(*admitted, who);
+        ApplyOutcome outcome = commit(*admitted, who);
+        // A start refuses a log with an entry that does not decode.
+        EXPECT_NE(outcome.result, ErrorCode::kInvalidCommand);
+        return outcome;
     }
     ApplyOutcome request(Operation operation, const Bytes& body) {
         return request(operation, body, Who{});

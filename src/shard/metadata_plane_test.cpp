@@ -441,7 +441,7 @@ TEST_F(MetadataPlaneTest, ClientsThatAreHeldAreToldToAskAgain) {
     EXPECT_EQ(try_login(client(2)).body, rejection(E::kTransientNotAccepted));
     EXPECT_EQ(ask(create).body, rejection(E::kTransientNotAccepted));
     EXPECT_TRUE(
-        world_.run(node_, plane_->propose_own(metadata::make_reset_sessions())).has_value());
+        world_.run(node_, plane_->propose_own(metadata::make_reset_sessions(8))).has_value());
     plane_->accept_clients();
     EXPECT_EQ(ask(create).eviction, EvictionReason::kNoSession);
     login(client(2));

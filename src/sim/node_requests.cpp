@@ -169,7 +169,7 @@ void Node::propose_at_start() {
         const metadata::Admitted root = metadata::make_create_root("root", "hash");
         propose_own(root.operation, root.body);
     } else if (context_.swarm.reset_sessions_at_boot && state_->sessions().size() != 0) {
-        const metadata::Admitted reset = metadata::make_reset_sessions();
+        const metadata::Admitted reset = metadata::make_reset_sessions(context_.swarm.sessions_max);
         propose_own(reset.operation, reset.body);
     }
 }

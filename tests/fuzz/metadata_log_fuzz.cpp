@@ -192,7 +192,7 @@ void check_states(const std::vector<Entry>& entries) {
         metadata::record_commit(clients, prepare, outcome, outcome.payload);
         GALGO_CHECK(clients.reply_bytes() <= 1000);
         GALGO_CHECK(clients.client_count() == left.sessions().size());
-        GALGO_CHECK(left.sessions().size() <= options.sessions_max);
+        GALGO_CHECK(left.sessions().size() <= left.sessions().sessions_max());
     }
     left.check_invariants();
     const Bytes snapshot = metadata::encode_snapshot(left);

@@ -46,7 +46,7 @@ class Client {
         request(Operation::kDeleteTopic, wire::TopicRequest{stream, Identifier::numbered(0)});
         request(Operation::kPurgeStream, wire::StreamRequest{stream});
         (void)commit(make_logout());
-        (void)commit(make_reset_sessions());
+        (void)commit(make_reset_sessions(8));
         request(Operation::kDeleteStream, wire::StreamRequest{stream});
     }
 

@@ -50,7 +50,8 @@ using Recovered = storage::OrRefusal<shard::RecoveredMetadata>;
 
 Task<Status> add_root(shard::MetadataPlane& plane, std::string hash) {
     GALGO_CO_TRY(co_await plane.propose_own(metadata::make_create_root("iggy", hash)));
-    co_return co_await plane.propose_own(metadata::make_reset_sessions());
+    co_return co_await plane.propose_own(
+        metadata::make_reset_sessions(metadata::kSessionsMaxDefault));
 }
 
 Task<std::int32_t> connect(runtime::IoBackend& io, std::string ip) {
