@@ -484,8 +484,8 @@ address = "127.0.0.1:1"
     // In the order of the table; what is set to its default, or by nobody, is not named.
     EXPECT_THAT(loaded->warnings,
                 ElementsAre("config: not yet acted upon in this version: "
-                            "personal_access_token.cleaner.enabled, heartbeat.interval, "
-                            "http.web_ui, http.jwt.encoding_secret, message_bus.max_batch"));
+                            "heartbeat.interval, http.web_ui, http.jwt.encoding_secret, "
+                            "message_bus.max_batch"));
 }
 
 TEST(ConfigWarnings, TheLineOfWhatIsNotActedUponFitsIntoTheLog) {

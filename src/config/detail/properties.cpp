@@ -52,9 +52,9 @@ constexpr auto kProperties = std::to_array<Property>({
 {"data_maintenance.messages.cleaner_enabled", kB, "true", "Remove segments past their expiry or size limit.", NOT_YET(data_maintenance.messages.cleaner_enabled)},
 {"data_maintenance.messages.interval", kD, "1m", "Time between two passes of the segment cleaner.", NOT_YET(data_maintenance.messages.interval_ns), kNonzero, WHEN(data_maintenance.messages.cleaner_enabled)},
 
-{"personal_access_token.max_tokens_per_user", kN, "100", "Personal access tokens that one user may hold.", NOT_YET(personal_access_token.max_tokens_per_user), {1, kU32Max}},
-{"personal_access_token.cleaner.enabled", kB, "true", "Remove expired tokens.", NOT_YET(personal_access_token.cleaner.enabled)},
-{"personal_access_token.cleaner.interval", kD, "1m", "Time between two passes of the token cleaner.", NOT_YET(personal_access_token.cleaner.interval_ns), kNonzero, WHEN(personal_access_token.cleaner.enabled)},
+{"personal_access_token.max_tokens_per_user", kN, "100", "Personal access tokens that one user may hold.", FIELD(personal_access_token.max_tokens_per_user), {1, kU32Max}},
+{"personal_access_token.cleaner.enabled", kB, "true", "Remove expired tokens.", FIELD(personal_access_token.cleaner.enabled)},
+{"personal_access_token.cleaner.interval", kD, "1m", "Time between two passes of the token cleaner.", FIELD(personal_access_token.cleaner.interval_ns), kNonzero, WHEN(personal_access_token.cleaner.enabled)},
 
 {"heartbeat.enabled", kB, "true", "Close connections that fall silent.", NOT_YET(heartbeat.enabled)},
 {"heartbeat.interval", kD, "30s", "Expected time between two heartbeats of a client.", NOT_YET(heartbeat.interval_ns), kNonzero, WHEN(heartbeat.enabled)},
@@ -183,7 +183,7 @@ constexpr auto kProperties = std::to_array<Property>({
 {"cluster.nodes", Kind::kTables, "", "The nodes: name, ip, replica_id, ports, advertised addresses.", FIELD(cluster.nodes)},
 
 {"metadata.prepare_queue_depth", kN, "32", "Metadata operations in flight.", FIELD(metadata.prepare_queue_depth), {1, 127}},
-{"metadata.journal_slots", kN, "1024", "Operations between two snapshots; at least 4 times the larger of 64 and the queue depth.", NOT_YET(metadata.journal_slots), {.max = 1'048'576}},
+{"metadata.journal_slots", kN, "1024", "Changes in the metadata log behind the last snapshot; one is taken at half of them, or at 512. At least 4 times the larger of 64 and the queue depth.", FIELD(metadata.journal_slots), {.max = 1'048'576}},
 {"metadata.clients_table_max", kN, "8192", "Sessions; HTTP may take half.", FIELD(metadata.clients_table_max), {2, 65'536}},
 
 {"partition.prepare_queue_depth", kN, "32", "Operations of one partition in flight.", FIELD(partition.prepare_queue_depth), {1, 127}},
