@@ -156,6 +156,7 @@ bool Node::open_rings() {
         return refuse(runtime_uring::explain_setup_failure(usable.error().os_errno));
     }
     rings_ = std::make_unique<runtime_uring::UringGroup>(cpus_.size());
+    allowed_cpus_ = runtime_uring::allowed_cpus();
     const std::optional<int> cpu =
         config_.system.sharding.pin_cores ? std::optional(cpus_[0]) : std::nullopt;
     if (const Status entered = runtime_uring::enter_shard_thread(ShardIndex{0}, cpu);
@@ -257,22 +258,28 @@ void Node::start_threads() {
         .times = times_});
     http_backend_ = std::make_unique<HTTPBackend>(*process_, *io_, shards_, registry_);
     threads_.emplace_back([this] {
-        const CrashStack crash_stack;
-        runtime_uring::name_this_thread("offload");
         setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
-        offload_->run_worker(runtime::OffloadLane::kBackground);
+        run_offload("offload", runtime::OffloadLane::kBackground);
     });
-    threads_.emplace_back([this] {
-        const CrashStack crash_stack;
-        runtime_uring::name_this_thread("offload-urgent");
-        offload_->run_worker(runtime::OffloadLane::kUrgent);
-    });
+    threads_.emplace_back([this] { run_offload("offload-urgent", runtime::OffloadLane::kUrgent); });
     for (std::size_t i = 1; i < cpus_.size(); ++i) {
         threads_.emplace_back([this, i] {
             const CrashStack crash_stack;
             run_shard(ShardIndex{static_cast<std::uint16_t>(i)});
         });
     }
+}
+
+/// The life of an offload thread: on any CPU of the process, not on that of the shard that began
+/// it.
+void Node::run_offload(const char* name, runtime::OffloadLane lane) {
+    const CrashStack crash_stack;
+    runtime_uring::name_this_thread(name);
+    if (const Status spread = runtime_uring::pin_this_thread(allowed_cpus_); !spread.has_value()) {
+        observe::log_warn("server", "an offload thread stays on the CPU of shard 0",
+                          {{"error", to_string(spread.error())}});
+    }
+    offload_->run_worker(lane);
 }
 
 /// The life of one shard's thread; shard 0 is the caller's.

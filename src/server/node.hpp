@@ -55,6 +55,7 @@ class Node {
     [[nodiscard]] bool open_rings();
     [[nodiscard]] bool replay();
     void make_histograms();
+    void run_offload(const char* name, runtime::OffloadLane lane);
     [[nodiscard]] bool open_metadata(metadata::State& state);
     [[nodiscard]] metadata::StateOptions state_options() const;
     [[nodiscard]] bool check_lives(const metadata::State& state);
@@ -82,7 +83,8 @@ class Node {
     config::Config config_;
     std::vector<std::string> warnings_;
     config::Environment environment_;
-    std::vector<int> cpus_;
+    std::vector<int> cpus_;          ///< one a shard
+    std::vector<int> allowed_cpus_;  ///< of the process
     std::string data_path_;
 
     std::optional<storage::DataDirectory> directory_;

@@ -2,6 +2,7 @@
 // and whether they tell the same story. Runs on shard 0's loop, alone. Refuses, with one line,
 // rather than serving less than was acknowledged.
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <format>
 #include <string_view>
@@ -49,9 +50,12 @@ T Node::run_alone(UniqueFunction<Task<T>()> start) {
 /// is written when the first entries are stable.
 std::string Node::proof_of_entries() const {
     const std::string streams = data_path_ + "/streams";
-    if (const auto entries = io_->list_directory(streams);
-        entries.has_value() && !entries->empty()) {
+    const auto entries = io_->list_directory(streams);
+    if (entries.has_value() && !entries->empty()) {
         return streams + " holds partitions";
+    }
+    if (!entries.has_value() && entries.error().os_errno != ENOENT) {
+        return streams + " cannot be read, so it may hold partitions";
     }
     const std::string config =
         data_path_ + "/" + config_.system.runtime_path + "/current_config.toml";

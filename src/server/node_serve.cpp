@@ -112,13 +112,20 @@ Task<bool> Node::bring_up() {
 /// takes that later; until then no client can log in. False: refused.
 Task<bool> Node::reset_sessions() {
     shard::MetadataPlane& plane = *shard0_->plane();
-    const Status reset = co_await plane.propose_own(metadata::make_reset_sessions());
+    const Status reset = co_await plane.propose_own(metadata::make_reset_sessions(
+        static_cast<std::uint32_t>(config_.metadata.clients_table_max)));
     sessions_are_reset_ = reset.has_value();
     if (sessions_are_reset_) {
         plane.accept_clients();
         if (boot_is_late_) {
             observe::log_info("server", "there is room for the metadata log; clients may log in");
         }
+        co_return true;
+    }
+    if (reset.error().code != ErrorCode::kTransientNotAccepted && boot_is_late_) {
+        // The plane is fenced: it refuses by itself, and health says so.
+        plane.accept_clients();
+        sessions_are_reset_ = true;
         co_return true;
     }
     if (reset.error().code != ErrorCode::kTransientNotAccepted) {
@@ -166,11 +173,7 @@ Task<void> Node::finish_boot(coro::Anchor<shard::Shard>, std::uintptr_t node) {
             }
         }
         if (!self.sessions_are_reset_) {
-            const bool may_go_on = co_await self.reset_sessions();
-            if (!may_go_on) {  // the plane is fenced and refuses by itself; health says so
-                self.shard0_->plane()->accept_clients();
-                self.sessions_are_reset_ = true;
-            }
+            static_cast<void>(co_await self.reset_sessions());
         }
         if (self.config_is_written_ && self.old_journals_are_removed_ && self.sessions_are_reset_) {
             break;

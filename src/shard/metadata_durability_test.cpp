@@ -2,14 +2,15 @@
 // and the log before them goes, a full disk refuses and passes.
 #include "shard/metadata_plane.hpp"
 
-#include <gtest/gtest.h>
-
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/bytes.hpp"
 #include "coro/scope.hpp"
+#include "gmock/gmock.h"
 #include "metadata/snapshot.hpp"
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
@@ -36,8 +37,12 @@ metadata::Admitted create_stream(const std::string& name) {
 
 /// One life of a node's metadata plane, and what the disk kept for the next.
 struct PlaneRig : coro::Anchored {
-    explicit PlaneRig(std::uint64_t seed, storage::MetadataFiles::Options given = {})
-        : world(seed), node(world.add_node()), options(std::move(given)) {
+    explicit PlaneRig(std::uint64_t seed, storage::MetadataFiles::Options given = {},
+                      bool with_thread = false)
+        : world(seed),
+          node(world.add_node()),
+          options(std::move(given)),
+          has_offload_thread(with_thread) {
         world.run(node, runtime::make_directories(*node.io, kDirectory));
         node.disk->sync_all();
         options.directory = kDirectory;
@@ -59,10 +64,17 @@ struct PlaneRig : coro::Anchored {
             1, MetadataCopy{.state = std::move(found->state), .registry = &registry});
         pair->attach(ShardIndex{0}, *node.loop);
         offload = std::make_unique<runtime::OffloadQueue>(std::uint16_t{1}, 8U, [](ShardIndex) {});
-        offload->stop();  // nobody waits in it: run_worker() does what is there and returns
+        if (has_offload_thread) {
+            offload_thread =
+                std::thread([this] { offload->run_worker(runtime::OffloadLane::kUrgent); });
+        } else {
+            offload->stop();  // nobody waits in it: run_worker() does what is there and returns
+        }
         node.loop->add_turn_start(
             [this] {
-                offload->run_worker(runtime::OffloadLane::kUrgent);
+                if (!has_offload_thread) {
+                    offload->run_worker(runtime::OffloadLane::kUrgent);
+                }
                 return offload->collect();
             },
             "offload");
@@ -82,6 +94,10 @@ struct PlaneRig : coro::Anchored {
             world.run(node, files->close());
         }
         world.kill(node);
+        if (offload_thread.joinable()) {
+            offload->stop();
+            offload_thread.join();
+        }
         plane.reset();
         files.reset();
         pair.reset();
@@ -116,9 +132,47 @@ struct PlaneRig : coro::Anchored {
         const ErrorCode end = co_await make_streams(*rig, long_prefix(number), count);
         EXPECT_EQ(end, ErrorCode::kOk);
     }
-    /// So long that the state becomes too large to be encoded on the shard's loop.
+    /// So long that the state becomes large.
     static std::string long_prefix(int number) {
         return "c" + std::to_string(number) + "-" + std::string(120, 'x');
+    }
+    /// Asks the client table on and on, and gives an offload thread time: virtual time waits for
+    /// nobody.
+    static Task<void> ask_until_stopped(coro::Anchor<PlaneRig> rig) {
+        while (!rig->stop_asking) {
+            const MetadataReply reply = co_await rig->plane->submit(
+                {.operation = wire::Operation::kCreateStream, .client = ClientId{9}});
+            EXPECT_TRUE(reply.eviction.has_value());
+            EXPECT_NE(rig->pair->read(ShardIndex{0}).state.op(), OpNumber{0});
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+            co_await rig->node.loop->sleep_for(kMillisecond);
+        }
+    }
+    /// Snapshots are encoded on a thread of their own under load.
+    static Task<void> load_beside_a_thread(PlaneRig& rig, int clients, int each) {
+        const ErrorCode first = co_await make_streams(rig, "first", 1);
+        EXPECT_EQ(first, ErrorCode::kOk);
+        coro::Scope scope(rig.node.queue());
+        scope.spawn(&PlaneRig::ask_until_stopped, coro::Anchor<PlaneRig>(rig));
+        co_await load(rig, clients, each);
+        rig.stop_asking = true;
+        co_await scope.close();
+    }
+    /// The plane stops while many changes are on their way; each is answered.
+    static Task<void> stop_in_the_middle(PlaneRig& rig, int clients) {
+        coro::Scope scope(rig.node.queue());
+        for (int i = 0; i < clients; ++i) {
+            scope.spawn(&PlaneRig::make_streams_until_refused, coro::Anchor<PlaneRig>(rig), i);
+        }
+        while (!rig.plane->snapshot_running() || rig.made < clients) {
+            co_await rig.node.loop->sleep_for(10 * kMicrosecond);
+        }
+        co_await rig.plane->stop();
+        co_await scope.close();
+    }
+    static Task<void> make_streams_until_refused(coro::Anchor<PlaneRig> rig, int number) {
+        const ErrorCode end = co_await make_streams(*rig, long_prefix(number), 1000);
+        EXPECT_EQ(end, ErrorCode::kTransientNotAccepted);
     }
     /// Many at once, each with one change in flight.
     static Task<void> load(PlaneRig& rig, int clients, int each) {
@@ -149,7 +203,10 @@ struct PlaneRig : coro::Anchored {
     std::unique_ptr<metadata::ClientTable> clients;
     std::unique_ptr<MetadataPair> pair;
     std::unique_ptr<runtime::OffloadQueue> offload;
+    bool has_offload_thread;
+    std::thread offload_thread;
     std::unique_ptr<MetadataPlane> plane;
+    bool stop_asking = false;
     int made = 0;
 };
 
@@ -254,6 +311,56 @@ TEST(MetadataDurability, AFailedSnapshotIsTriedAgain) {
     rig.world.run_for(kSecond);
     EXPECT_GE(rig.files->snapshot_count(), 1U);
     EXPECT_FALSE(rig.plane->fenced());
+}
+
+// More changes at once than the tail takes: those that find no room wait until the ones before them
+// are published, because only then a snapshot can cover these.
+TEST(MetadataDurability, ABurstLargerThanTheTailWaitsForSnapshots) {
+    PlaneRig rig(9, {.tail_ops_max = 8, .snapshot_ops = 4});
+    rig.world.run(rig.node, PlaneRig::load(rig, 2 * kPipelineMax, 3));
+    EXPECT_EQ(rig.made, 2 * kPipelineMax * 3);
+    EXPECT_GE(rig.files->snapshot_count(), 8U);
+    EXPECT_THAT(rig.plane->faults(), testing::IsEmpty());
+}
+
+TEST(MetadataDurability, ATailThatNoSnapshotRelievesRefusesAndRecovers) {
+    PlaneRig rig(10, {.tail_ops_max = 16, .snapshot_ops = 8});
+    rig.node.disk->add_fault(
+        {.op = runtime_sim::DiskOp::kWrite, .path_contains = "/snapshot.", .times = 1'000'000});
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "a", 17)),
+              ErrorCode::kTransientNotAccepted);
+    EXPECT_EQ(rig.made, 16);
+    rig.world.run_for(5 * kSecond);
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "b", 1)),
+              ErrorCode::kTransientNotAccepted);
+    EXPECT_THAT(rig.plane->faults(), testing::SizeIs(1));
+    EXPECT_EQ(rig.files->snapshot_count(), 0U);
+    rig.node.disk->clear_faults();
+    rig.world.run_for(2 * kSecond);
+    rig.plane->tick();
+    EXPECT_EQ(rig.world.run(rig.node, PlaneRig::make_streams(rig, "c", 20)), ErrorCode::kOk);
+    EXPECT_THAT(rig.plane->faults(), testing::IsEmpty());
+    const std::vector<std::byte> before = rig.published();
+    rig.restart();
+    EXPECT_EQ(rig.published(), before);
+}
+
+TEST(MetadataDurability, AStopAnswersWhatIsOnItsWay) {
+    PlaneRig rig(12, {.tail_ops_max = 32, .snapshot_ops = 8});
+    rig.world.run(rig.node, PlaneRig::stop_in_the_middle(rig, 2 * kPipelineMax));
+    const std::vector<std::byte> before = rig.published();
+    rig.plane.reset();
+    rig.world.run(rig.node, rig.files->close());
+    rig.restart();
+    EXPECT_EQ(rig.published(), before);
+}
+
+// For the thread sanitizer: the encoder reads what the loop reads.
+TEST(MetadataDurability, SnapshotsAreEncodedBesideTheLoop) {
+    PlaneRig rig(11, {.tail_ops_max = 64, .snapshot_ops = 16}, true);
+    rig.world.run(rig.node, PlaneRig::load_beside_a_thread(rig, 8, 30));
+    EXPECT_EQ(rig.made, 241);
+    EXPECT_GE(rig.files->snapshot_count(), 5U);
 }
 
 // Logins fill the queue of the offload thread, which does none of them; neither a change nor a

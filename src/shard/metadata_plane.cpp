@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t kWaitingMax = 4096;
 /// Between a snapshot that failed and the next try.
 constexpr std::uint64_t kSnapshotRetryNs = kSecond;
-constexpr std::uint64_t kFullDiskLineNs = 10 * kSecond;
+constexpr std::uint64_t kNoRoomLineNs = 10 * kSecond;
 constexpr ShardIndex kMetadataShard{0};
 static_assert(storage::Trash::kLivesMax <= metadata::kEndedLivesMax);
 
@@ -68,7 +68,7 @@ MetadataPlane::MetadataPlane(runtime::Loop& loop, MetadataPair& pair,
       applied_count_(files.tail_count()),
       applied_(options_.head),
       applied_timestamp_(options_.last_timestamp),
-      snapshot_done_(loop.ready()),
+      tail_moved_(loop.ready()),
       publishable_(loop.ready()),
       scope_(loop.ready()) {}
 
@@ -217,9 +217,10 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     }
     ++waiting_count_;
     co_await places_.acquire();
-    // A snapshot that is being taken makes room in the tail; the place is kept meanwhile.
-    while (!fenced_ && !files_.tail_has_room(tail_count_) && start_snapshot()) {
-        co_await snapshot_done_.wait();
+    // A snapshot makes room in the tail, and covers what is published; the place is kept meanwhile.
+    while (!fenced_ && !files_.tail_has_room(tail_count_) &&
+           (start_snapshot() || applied_count_ != tail_count_)) {
+        co_await tail_moved_.wait();
     }
     --waiting_count_;
     // From here to the append nothing suspends: ops enter the log in the order of their numbers.
@@ -227,7 +228,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
         places_.release();
         work_.set();  // stop() may wait for the last one
         if (!fenced_) {
-            note_full_disk();
+            note_no_room();
         }
         co_return fenced_ ? ErrorCode::kTransientNotCommitted : ErrorCode::kTransientNotAccepted;
     }
@@ -264,9 +265,12 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
     const Status written = co_await files_.wal().append(prepare.op, std::move(entry));
     if (!written.has_value()) {
         --tail_count_;  // only its number is gone
-    }
-    if (!written.has_value() && files_.poisoned()) {
-        fence(written.error());
+        tail_has_moved();
+        if (files_.poisoned()) {
+            fence(written.error());
+        }
+    } else {
+        lacks_room_ = false;
     }
     driver_.appended(in_flight, written.has_value(), [this](replication::Proposal& proposal) {
         on_commit(static_cast<InFlight&>(proposal));
@@ -282,7 +286,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
         co_return ErrorCode::kOk;
     }
     if (!written.has_value() && !fenced_) {
-        note_full_disk();
+        note_no_room();
         co_return ErrorCode::kTransientNotAccepted;  // nothing of it is left: ask again
     }
     // Written or not, nobody knows: the client may ask again and will be told the same.
@@ -292,6 +296,7 @@ Task<ErrorCode> MetadataPlane::propose(InFlight& in_flight, metadata::Admitted a
 void MetadataPlane::fence(const Error& error) {
     if (!fenced_) {
         fenced_ = true;
+        tail_has_moved();
         observe::log_error("metadata",
                            "the files of the metadata cannot be written; changes are refused until "
                            "a restart",
@@ -300,16 +305,42 @@ void MetadataPlane::fence(const Error& error) {
 }
 
 /// The client repeats its request: one line for many.
-void MetadataPlane::note_full_disk() {
+void MetadataPlane::note_no_room() {
+    lacks_room_ = true;
     const Instant now = loop_.now();
-    if (now >= next_full_disk_line_at_) {
-        next_full_disk_line_at_ = now.plus(kFullDiskLineNs);
+    if (now >= next_room_line_at_ && !stopping_) {
+        next_room_line_at_ = now.plus(kNoRoomLineNs);
         observe::log_error(
             "metadata",
-            "no room for the metadata log; changes are refused until there is: make "
-            "room on its disk",
+            "no room for the metadata log, its next file or snapshot could not be written; changes "
+            "are refused until that works, which is tried again",
             {{"path", files_.directory()}, {"head", head_}, {"snapshot", files_.snapshot_op()}});
     }
+}
+
+void MetadataPlane::tail_has_moved() noexcept {
+    tail_moved_.set();
+    tail_moved_.clear();
+}
+
+void MetadataPlane::tick() {
+    files_.wal().tick();
+    (void)start_snapshot();  // one that failed, or one that heals
+    if (lacks_room_ && has_room(wire::kPrepareHeaderSize)) {
+        lacks_room_ = false;
+    }
+}
+
+std::vector<std::string> MetadataPlane::faults() const {
+    std::vector<std::string> faults;
+    if (fenced_) {
+        faults.emplace_back("the metadata log cannot be written");
+    } else if (clients_held_) {
+        faults.emplace_back("there is no room for the metadata log: nobody can log in");
+    } else if (lacks_room_) {
+        faults.emplace_back("there is no room for the metadata log: changes are refused");
+    }
+    return faults;
 }
 
 void MetadataPlane::on_commit(InFlight& in_flight) {
@@ -359,6 +390,7 @@ void MetadataPlane::publish_committed() {
     applied_count_ += count;
     applied_timestamp_ = committed_.back()->operation.prepare.timestamp;
     pair_.publish();
+    tail_has_moved();
     for (std::size_t i = 0; i < count; ++i) {
         InFlight& in_flight = *committed_.front();
         committed_.pop_front();
@@ -379,66 +411,63 @@ bool MetadataPlane::start_snapshot() {
     if (!snapshot_running_ && !fenced_ && !stopping_ && loop_.now() >= next_snapshot_at_ &&
         files_.snapshot_due(applied_count_)) {
         snapshot_running_ = true;
-        snapshot_done_.clear();
-        scope_.spawn(snapshot_in_background, coro::Anchor<MetadataPlane>(*this));
+        scope_.spawn(take_snapshot, coro::Anchor<MetadataPlane>(*this));
     }
     return snapshot_running_;
 }
 
-Task<void> MetadataPlane::snapshot_in_background(coro::Anchor<MetadataPlane> plane) {
-    co_await plane->take_snapshot();
-}
-
 Task<void> MetadataPlane::settle_snapshot() {
-    if (start_snapshot()) {
-        co_await snapshot_done_.wait();
+    for (bool running = start_snapshot(); running; running = snapshot_running_) {
+        co_await tail_moved_.wait();
     }
 }
 
 /// Encodes what is published and installs it. The caller has set snapshot_running_.
-Task<void> MetadataPlane::take_snapshot() {
-    const std::uint64_t covered = applied_count_;
+Task<void> MetadataPlane::take_snapshot(coro::Anchor<MetadataPlane> plane) {
+    MetadataPlane& self = *plane;
+    const std::uint64_t covered = self.applied_count_;
+    const OpNumber op = self.applied_;
     std::vector<metadata::EndedLife> lives;
-    if (options_.trash != nullptr) {
-        lives = options_.trash->retired_lives();
+    if (self.options_.trash != nullptr) {
+        lives = self.options_.trash->retired_lives();
     }
     // Nothing is published before this is encoded: the published copy stays as it is, and so does
     // the client table.
-    const auto encode = [&state = pair_.read(kMetadataShard).state, &clients = clients_, &lives,
-                         op = applied_, timestamp = applied_timestamp_] {
+    const auto encode = [&state = self.pair_.read(kMetadataShard).state, &clients = self.clients_,
+                         &lives, op, timestamp = self.applied_timestamp_] {
         return storage::seal_snapshot(
             {.op = op,
              .timestamp = timestamp,
              .payload = metadata::encode_node_snapshot(state, clients, lives)});
     };
     Result<storage::SealedSnapshot> sealed = storage::SealedSnapshot{};
-    if (options_.offload == nullptr) {
+    if (self.options_.offload == nullptr) {
         sealed = encode();
     } else {
         // Nothing is published meanwhile: not behind password hashes, nor at their priority.
-        publishable_.clear();
-        sealed = co_await runtime::offload_urgent(*options_.offload, encode);
-        publishable_.set();
+        self.publishable_.clear();
+        sealed = co_await runtime::offload_urgent(*self.options_.offload, encode);
+        self.publishable_.set();
     }
     Status status;
     if (sealed.has_value()) {
-        status = co_await files_.install_snapshot(*std::move(sealed));
+        status = co_await self.files_.install_snapshot(*std::move(sealed));
     } else {
         status = std::unexpected(sealed.error());
     }
     if (status.has_value()) {
-        applied_count_ -= covered;
-        tail_count_ -= covered;
+        self.applied_count_ -= covered;
+        self.tail_count_ -= covered;
     } else {
-        next_snapshot_at_ = loop_.now().plus(kSnapshotRetryNs);
+        self.next_snapshot_at_ = self.loop_.now().plus(kSnapshotRetryNs);
         observe::log_warn("metadata", "no snapshot of the metadata could be written",
-                          {{"op", applied_}, {"error", to_string(status.error())}});
-        if (files_.poisoned()) {
-            fence(status.error());
+                          {{"op", op}, {"error", to_string(status.error())}});
+        if (self.files_.poisoned()) {
+            self.fence(status.error());
         }
     }
-    snapshot_running_ = false;
-    snapshot_done_.set();
+    self.snapshot_running_ = false;
+    self.tail_has_moved();
 }
 
 }  // namespace galgo::shard

@@ -5,10 +5,11 @@
 // A command: client table (is it a repetition?) -> admit (decode and bound) -> consensus group (op
 // number) -> WAL (group commit) -> commit -> apply to the hidden copy -> publish -> reply. What
 // commits while the old readers are still inside is applied and published together. A full disk
-// refuses changes with 58 while it is full. Any other failure of the log, and every one of the
-// superblock, fences the plane: reads and messages go on, changes are refused with 57 until a
-// restart, because nobody knows what the disk holds. (The end of a session is refused for good: the
-// restart ends it.)
+// refuses changes with 58 while it is full, and so does a next file or a snapshot that cannot be
+// made: nothing of the change is written, and it is tried again. A failed write or sync of the log,
+// and every one of the superblock, fences the plane: reads and messages go on, changes are refused
+// with 57 until a restart, because nobody knows what the disk holds. (The end of a session is
+// refused for good: the restart ends it.)
 //
 // When a pipeline is full, commands wait for a place in it, so that those answered by one barrier
 // make room for a full group of the next. Every so many changes the published state is encoded on
@@ -20,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
@@ -90,11 +92,14 @@ class MetadataPlane : public coro::Anchored {
     void hold_clients() noexcept { clients_held_ = true; }
     void accept_clients() noexcept { clients_held_ = false; }
     /// Once a second.
-    void tick() { files_.wal().tick(); }
+    void tick();
 
     [[nodiscard]] OpNumber commit() const noexcept { return driver_.group().commit(); }
     [[nodiscard]] const storage::MetadataFiles& files() const noexcept { return files_; }
     [[nodiscard]] bool fenced() const noexcept { return fenced_; }
+    [[nodiscard]] bool snapshot_running() const noexcept { return snapshot_running_; }
+    /// Why changes are refused; empty when they are not.
+    [[nodiscard]] std::vector<std::string> faults() const;
 
  private:
     /// One operation on its way; lives in the frame of the command that proposed it.
@@ -109,12 +114,12 @@ class MetadataPlane : public coro::Anchored {
     void on_commit(InFlight& in_flight);
     [[nodiscard]] bool has_room(std::size_t entry_bytes);
     static coro::Task<void> publish_loop(coro::Anchor<MetadataPlane> plane);
-    static coro::Task<void> snapshot_in_background(coro::Anchor<MetadataPlane> plane);
     bool start_snapshot();
-    coro::Task<void> take_snapshot();
+    static coro::Task<void> take_snapshot(coro::Anchor<MetadataPlane> plane);
+    void tail_has_moved() noexcept;
     void publish_committed();
     void fence(const Error& error);
-    void note_full_disk();
+    void note_no_room();
     [[nodiscard]] MetadataReply transient(ErrorCode code) const;
 
     runtime::Loop& loop_;
@@ -136,14 +141,15 @@ class MetadataPlane : public coro::Anchored {
     OpNumber applied_;                 ///< last op of the published state
     Timestamp applied_timestamp_;
     bool snapshot_running_ = false;
-    coro::Event snapshot_done_;
+    coro::Event tail_moved_;       ///< pulsed: published, snapshot ended, append failed, fenced
     Instant next_snapshot_at_{0};  ///< after a failure: not before
     coro::Event publishable_;      ///< nobody encodes the published copy elsewhere
     coro::Scope scope_;
     bool stopping_ = false;
     bool fenced_ = false;
     bool clients_held_ = false;
-    Instant next_full_disk_line_at_{0};
+    bool lacks_room_ = false;  ///< the last change was refused for want of it
+    Instant next_room_line_at_{0};
 };
 
 }  // namespace galgo::shard

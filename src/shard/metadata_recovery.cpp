@@ -24,7 +24,7 @@ Task<storage::OrRefusal<RecoveredMetadata>> recover_metadata(
             return {};
         }
         GALGO_TRY_ASSIGN(metadata::NodeSnapshot snapshot,
-                         metadata::decode_node_snapshot(contents->payload, registry, state));
+                         metadata::decode_node_snapshot(contents->payload, registry));
         if (snapshot.state.op() != contents->op) {
             return fail(ErrorCode::kStateFileCorrupted);
         }
@@ -47,6 +47,13 @@ Task<storage::OrRefusal<RecoveredMetadata>> recover_metadata(
                             prepare.request.value(), storage::kRestoreRemedy));
         }
         const metadata::ApplyOutcome outcome = metadata::apply(found.state, registry, prepare);
+        if (outcome.result == ErrorCode::kInvalidCommand) {
+            // What does not decode is refused before it is logged.
+            return std::unexpected(
+                std::format("operation {} is unknown here, or its body does not decode: use the "
+                            "version that wrote it, or {}",
+                            static_cast<unsigned>(header.operation), storage::kRestoreRemedy));
+        }
         metadata::record_commit(*found.clients, prepare, outcome,
                                 metadata::reply_body(prepare.operation, outcome));
         for (const metadata::Change& change : outcome.changes) {

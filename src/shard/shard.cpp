@@ -136,8 +136,8 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         if (shard->plane_ != nullptr) {
             MetadataPlane& plane = *shard->plane_;
             plane.tick();
-            if (plane.fenced()) {
-                report.faults.emplace_back("the metadata log cannot be written");
+            for (std::string& fault : plane.faults()) {
+                report.faults.push_back(std::move(fault));
             }
             const storage::MetadataFiles& files = plane.files();
             report.metadata = {.entry_count = files.wal().entry_count(),
