@@ -77,6 +77,42 @@ def grown(before, after, name):
     return after.get(name, 0) - before.get(name, 0)
 
 
+# ---- a metadata log that is not there ----
+
+
+@case
+def a_lost_metadata_log_is_no_first_start(ctx):
+    """With partitions, or a completed start, beside it an empty metadata directory is refused."""
+    with running(ctx) as server:
+        with Client(server.address).login() as client:
+            client.create_topic(client.create_stream("s"), "t", 1)
+            client.send("s", "t", 0, build_batch([b"x"], ORIGIN))
+    config = server.path / "runtime" / "current_config.toml"
+    expect(config.exists(), "no current_config.toml")
+    lost = ctx.work / "lost-metadata"
+    (server.path / "metadata").rename(lost)
+
+    def refusal():
+        environment = {key: value for key, value in server.environment.items() if key != "RUST_LOG"}
+        ended = subprocess.run(
+            [ctx.server, "--with-default-root-credentials"],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )
+        expect(ended.returncode == 1, f"status {ended.returncode}: {ended.stderr[-500:]}")
+        return ended.stderr
+
+    for there, proof in ((True, "streams holds partitions"), (False, "current_config.toml says")):
+        if not there:
+            shutil.rmtree(server.path / "streams")
+        text = refusal()
+        expect(proof in text, f"the refusal does not say {proof!r}: {text[-800:]}")
+    shutil.rmtree(server.path / "metadata", ignore_errors=True)
+    lost.rename(server.path / "metadata")
+    server.start()
+    with Client(server.address).login() as client:
+        expect(client.partitions("s", "t"), "the topic is gone")
+
+
 # ---- io_uring is not there -----------------------------------------------------------------------
 
 

@@ -335,6 +335,8 @@ class Run:
                 self.judge(client)
             self.server.stop()
             print(f"after {how}: everything is there", flush=True)
+        if self.snapshots == 0 and sum(self.counts[:]) > 2000:
+            raise Broken("no snapshot was ever taken")
         print(
             f"fine: {self.arguments.rounds} rounds, {sum(self.counts[:])} acknowledged changes, "
             f"{self.in_doubt} in doubt of which {self.taken_effect} took effect, "

@@ -84,6 +84,18 @@ class Server:
         found = re.search(rf'^\[{section}\]\n(?:(?!\[).*\n)*?address *= *"([^"]+)"', text, re.MULTILINE)
         return found.group(1) if found and not found.group(1).endswith(":0") else None
 
+    def wait_announced(self, timeout=60.0):
+        """Until the server says that it is ready, for a disk without room for the file that says where."""
+        while True:
+            found = re.search(r"is ready: tcp (\S+), http (\S+),", self.log_tail())
+            if found:
+                self.address = found.group(1)
+                return
+            self.check_alive()
+            if time.monotonic() - self.began > timeout:
+                raise ServerFailure(f"the server is not ready after {timeout:.0f} s")
+            time.sleep(0.02)
+
     def http(self, path, method="GET", **headers):
         """Status, headers and text of one request to the HTTP listener."""
         connection = http.client.HTTPConnection(self._bound_address("http"), timeout=30)
