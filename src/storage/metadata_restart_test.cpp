@@ -321,24 +321,65 @@ TEST(MetadataRestart, AnUnreadableBlockBehindTheEndIsWrittenWithZeros) {
     }
 }
 
-TEST(MetadataRestart, AnUnreadableBlockWhereTheOtherCopyIsTornCannotBeTold) {
+// An acknowledged batch needs a second fault to look like that: the other copy was whole.
+TEST(MetadataRestart, AnUnreadableBlockWhereTheOtherCopyIsTornIsATornBatch) {
     for (const std::uint64_t copy : {0ULL, 1ULL}) {
         RestartRig rig(1);
         ASSERT_EQ(rig.open(), "");
         rig.append(1);
         rig.append(2);
-        rig.drop();
-        rig.world.restart(rig.node, CrashKind::kProcess);
+        rig.crash(CrashKind::kProcess);
         const std::uint64_t position = 2 * kWalBlockBytes;
         ASSERT_TRUE(rig.disk().make_unreadable(kFirstFile, copy * rig.region() + position));
         ASSERT_TRUE(rig.disk().corrupt(kFirstFile, (1 - copy) * rig.region() + position + 90, 1));
-        const auto before = rig.image();
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1}));
+        EXPECT_TRUE(rig.files->wal().was_torn());
+        EXPECT_EQ(rig.disk().unreadable_count(kFirstFile), 0U);
+        rig.go_on();
+        rig.append(3);
+        rig.crash(CrashKind::kPower);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1, 3}));
+    }
+}
+
+TEST(MetadataRestart, TwoCopiesThatCannotBeReadCannotBeTold) {
+    // The begin of a batch of three blocks, or what is behind it.
+    for (const std::uint64_t block : {2ULL, 4ULL}) {
+        for (const std::uint64_t other : {2ULL, 3ULL}) {
+            RestartRig rig(1);
+            rig.options.region_bytes = 8 * kWalBlockBytes;
+            ASSERT_EQ(rig.open(), "");
+            rig.append(1);
+            rig.append(2, 10'000);
+            rig.crash(CrashKind::kProcess);
+            ASSERT_TRUE(rig.disk().make_unreadable(kFirstFile, block * kWalBlockBytes));
+            ASSERT_TRUE(
+                rig.disk().make_unreadable(kFirstFile, rig.region() + other * kWalBlockBytes));
+            const auto before = rig.image();
+            const std::string refusal = rig.open();
+            EXPECT_NE(refusal.find(kFirstFile), std::string::npos) << refusal;
+            EXPECT_NE(refusal.find("position 8192"), std::string::npos) << refusal;
+            EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+            EXPECT_EQ(rig.image(), before);
+            EXPECT_EQ(rig.disk().unreadable_count(kFirstFile), 2U);
+        }
+    }
+}
+
+// One cut takes both copies of a batch: all of the second and the end of the first.
+TEST(MetadataRestart, ACutThroughTheFirstCopyOfTheLastBatchIsRefused) {
+    for (std::uint64_t size = 2 * kWalBlockBytes; size <= 18'432; size += 512) {
+        RestartRig rig(1);
+        rig.options.region_bytes = 8 * kWalBlockBytes;
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2, 10'000);
+        rig.crash(CrashKind::kProcess);
+        ASSERT_TRUE(rig.disk().truncate_to(kFirstFile, size));
         const std::string refusal = rig.open();
-        EXPECT_NE(refusal.find(kFirstFile), std::string::npos) << refusal;
-        EXPECT_NE(refusal.find("position 8192"), std::string::npos) << refusal;
-        EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
-        EXPECT_EQ(rig.image(), before);
-        EXPECT_EQ(rig.disk().unreadable_count(kFirstFile), 1U);
+        EXPECT_NE(refusal.find("position 8192"), std::string::npos) << size << refusal;
     }
 }
 

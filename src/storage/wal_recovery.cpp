@@ -327,22 +327,30 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
                             path, position, region + position, at, kRestoreRemedy));
         }
     }
-    const auto is_here = [&](const Part& part, std::uint64_t present) {
-        return position >= region ||
-               (position + kWalBlockBytes <= present &&
-                std::ranges::find(part.unreadable, position) == part.unreadable.end());
-    };
-    const bool a_here = is_here(a, a_bytes);
-    const bool b_here = is_here(b, b_bytes);
     const auto clean_at = [&](const Part& part) {
         return position >= region ||
                all_zero(ConstBytes(part.bytes).subspan(position, kWalBlockBytes));
     };
     const bool clean = clean_at(a) && clean_at(b);
-    if ((!a_here && !b_here) || ((!a_here || !b_here) && !clean)) {
+    // A copy that cannot be read may have been whole; one that can, and is not, was not, and where
+    // the other one was this log would need two faults to lose it. What a cut took counts up to the
+    // end of the batch, and one cut takes both. Only the last file can end before what was
+    // acknowledged: of the others the next batch, and the commit of the superblock, tell.
+    const auto cannot_be_told = [&](const Part& part, std::uint64_t present) {
+        if (position >= region) {
+            return false;
+        }
+        const bool readable = position + kWalBlockBytes <= present &&
+                              std::ranges::find(part.unreadable, position) == part.unreadable.end();
+        const bool complete =
+            present == region && (part.unreadable.empty() || part.unreadable.back() < position);
+        return !readable || (!complete && !clean_at(part));
+    };
+    if (generation == superblock_.state().wal_last && cannot_be_told(a, a_bytes) &&
+        cannot_be_told(b, b_bytes)) {
         co_return damaged(std::format(
-            "{} has {} of {} bytes, of which {} blocks cannot be read: what stood at position {}, "
-            "or at its copy, position {}, cannot be told: {}",
+            "{} has {} of {} bytes, of which {} blocks cannot be read: what stood at position {} "
+            "and at its copy, position {}, cannot be told: {}",
             path, facts->size_bytes, 2 * region, a.unreadable.size() + b.unreadable.size(),
             position, region + position, kRestoreRemedy));
     }
