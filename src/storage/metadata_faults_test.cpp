@@ -423,7 +423,7 @@ TEST(MetadataFaults, TwoSnapshotsGoneAreRefused) {
     EXPECT_NE(outcome.refusal.find(snapshots[0]), std::string::npos) << outcome.refusal;
 }
 
-TEST(MetadataFaults, TwoCopiesOfTheSuperblockAreEnough) {
+TEST(MetadataFaults, OneCopyOfTheSuperblockIsEnough) {
     for (unsigned bad = 0; bad < 16; ++bad) {
         Trial trial(make_base(false));
         const std::string path = kMetadataDirectory + "/superblock";
@@ -435,8 +435,23 @@ TEST(MetadataFaults, TwoCopiesOfTheSuperblockAreEnough) {
                     }
                 }
             });
-        EXPECT_EQ(outcome.healed, std::popcount(bad) <= 2) << bad << outcome.refusal;
+        EXPECT_EQ(outcome.healed, std::popcount(bad) <= 3) << bad << outcome.refusal;
     }
+}
+
+TEST(MetadataFaults, TwoSuperblocksOfOneSequenceAreRefused) {
+    Trial trial(make_base(false));
+    const std::string path = kMetadataDirectory + "/superblock";
+    const Trial::Outcome outcome = trial.run(path, "two: ", false, [&] {
+        std::vector<std::byte> content = trial.base().image.at(path);
+        DecodedSuperblock other =
+            *decode_superblock(ConstBytes(content).first(kSuperblockCopyBytes));
+        other.state.view = other.state.view.next();
+        const SuperblockCopy copy = encode_superblock(other.state, other.sequence);
+        std::ranges::copy(copy, content.begin() + 2 * kSuperblockCopyBytes);
+        trial.disk().write_file(path, content);
+    });
+    EXPECT_FALSE(outcome.healed);
 }
 
 }  // namespace

@@ -192,6 +192,65 @@ TEST(MetadataRestart, AFailedSyncOfAStartIsNotBuiltUpon) {
     }
 }
 
+/// One start.
+Task<bool> boot(MetadataRig& rig) {
+    auto opened = co_await MetadataFiles::open(
+        *rig.node.io, rig.node.queue(), rig.options,
+        [](const SnapshotContents*) -> Status { return {}; },
+        [](const wire::PrepareHeader&, ConstBytes) -> std::expected<void, std::string> {
+            return {};
+        });
+    if (opened.has_value()) {
+        co_await (*opened)->close();
+    }
+    co_return opened.has_value();
+}
+
+// The copies are verified at a start only. One of them rots while the process runs, then the power
+// goes at any operation of an update; then, for some, at any operation of the start behind it.
+TEST(MetadataRestart, ACopyOfTheSuperblockRotsAndAnUpdateIsCutShort) {
+    for (const Power& power : powers()) {
+        for (std::uint64_t rotten = 0; rotten < kSuperblockCopies; ++rotten) {
+            bool ended = false;
+            for (std::uint64_t n = 0; !ended; ++n) {
+                const std::string what = "seed " + std::to_string(power.seed) + " copy " +
+                                         std::to_string(rotten) + " operation " + std::to_string(n);
+                RestartRig rig(100 * power.seed + n);
+                ASSERT_EQ(rig.open(), "");
+                for (std::uint64_t op = 1; op <= 3; ++op) {
+                    rig.append(op);
+                }
+                rig.world.run_for(kSecond);
+                rig.disk().sync_all();
+                ASSERT_TRUE(
+                    rig.disk().corrupt(kSuperblockPath, rotten * kSuperblockCopyBytes + 50, 1));
+                rig.node.io->crash_after(n);
+                ended = rig.world.run_until_crash(rig.node, MetadataRig::append_one(rig, 4, 8))
+                            .has_value();
+                rig.crash(CrashKind::kPower, power.fate);
+                const auto image = rig.image();
+                ASSERT_EQ(rig.open(), "") << what;
+                rig.state.resize(3);
+                ASSERT_EQ(rig.state, (TestState{1, 2, 3})) << what;
+                bool booted = power.seed < 3 || power.seed > 5;
+                for (std::uint64_t at_start = 0; !booted; ++at_start) {
+                    RestartRig other(at_start);
+                    for (const auto& [path, content] : image) {
+                        other.disk().write_file(path, content);
+                    }
+                    other.node.io->crash_after(at_start);
+                    booted = other.world.run_until_crash(other.node, boot(other)).has_value();
+                    other.crash(CrashKind::kPower, UnsyncedFate::kRuin);
+                    ASSERT_EQ(other.open(), "") << what << " of the start " << at_start;
+                    other.state.resize(3);
+                    ASSERT_EQ(other.state, (TestState{1, 2, 3})) << what;
+                }
+                EXPECT_TRUE(!ended || n > 6) << what;
+            }
+        }
+    }
+}
+
 // ---- files above the last generation
 // --------------------------------------------------------------------------------------------------
 
@@ -600,20 +659,6 @@ TEST(MetadataRestart, AnErrorAtEveryOperation) {
             }
         }
     }
-}
-
-/// One start.
-Task<bool> boot(MetadataRig& rig) {
-    auto opened = co_await MetadataFiles::open(
-        *rig.node.io, rig.node.queue(), rig.options,
-        [](const SnapshotContents*) -> Status { return {}; },
-        [](const wire::PrepareHeader&, ConstBytes) -> std::expected<void, std::string> {
-            return {};
-        });
-    if (opened.has_value()) {
-        co_await (*opened)->close();
-    }
-    co_return opened.has_value();
 }
 
 // While a start heals damage of one place the power goes, and every sector it was writing to is

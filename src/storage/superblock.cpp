@@ -189,14 +189,13 @@ Task<OrRefusal<void>> Superblock::load() {
                            i * kSuperblockCopyBytes);
     }
     const DecodedSuperblock* chosen = nullptr;
-    for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
-        for (std::size_t j = i + 1; j < kSuperblockCopies; ++j) {
-            if (copies[i].has_value() && copies[j].has_value() &&
-                copies[i]->sequence == copies[j]->sequence &&
-                copies[i]->state == copies[j]->state &&
-                (chosen == nullptr || copies[i]->sequence > chosen->sequence)) {
-                chosen = &*copies[i];
-            }
+    bool differ = false;
+    for (const std::optional<DecodedSuperblock>& copy : copies) {
+        if (copy.has_value() && (chosen == nullptr || copy->sequence > chosen->sequence)) {
+            chosen = &*copy;
+            differ = false;
+        } else if (copy.has_value() && copy->sequence == chosen->sequence) {
+            differ = differ || copy->state != chosen->state;
         }
     }
     if (foreign_version) {
@@ -205,16 +204,21 @@ Task<OrRefusal<void>> Superblock::load() {
     }
     if (chosen == nullptr) {
         co_return refuse(fail(ErrorCode::kInvalidFormat).error(),
-                         std::format("{}: no two of its 4 copies agree; damaged: copy {}: {}",
-                                     path_, bad.empty() ? "none" : bad, kRestoreRemedy));
+                         std::format("{}: none of its 4 copies is whole; damaged: copy {}: {}",
+                                     path_, bad, kRestoreRemedy));
+    }
+    if (differ) {
+        co_return refuse(fail(ErrorCode::kInvalidFormat).error(),
+                         std::format("{}: two of its 4 copies, at positions 0, 4096, 8192 and "
+                                     "12288, have sequence {}, and differ: {}",
+                                     path_, chosen->sequence, kRestoreRemedy));
     }
     state_ = chosen->state;
     sequence_ = chosen->sequence;
     damaged_ = std::move(bad);
-    for (const std::optional<DecodedSuperblock>& copy : copies) {
-        if (!copy.has_value() || copy->sequence != sequence_ || copy->state != state_) {
-            ++healed_count_;
-        }
+    for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
+        current_[i] = copies[i].has_value() && copies[i]->sequence == sequence_;
+        healed_count_ += current_[i] ? 0U : 1U;
     }
     co_return OrRefusal<void>{};
 }
@@ -238,16 +242,18 @@ Task<OrRefusal<void>> Superblock::settle() {
 }
 
 /// What was read may come from the page cache of a process whose sync failed: the disk has it only
-/// once it was written again, a sync alone does nothing. One copy at a time, those that did not
-/// verify first, so that a power loss never meets more than one of those that did.
+/// once it was written again, a sync alone does nothing. One copy at a time: first those that did
+/// not verify, then those of older sequences, then those that say what counts, so that a power loss
+/// never meets the only whole one, nor more than one of the others.
 Task<Status> Superblock::write_all_copies() {
     if (settled_) {
         co_return Status{};
     }
     const SuperblockCopy copy = encode_superblock(state_, sequence_);
-    for (const bool verified : {false, true}) {
+    const auto rank = [this](std::size_t i) { return current_[i] ? 2 : verified_[i] ? 1 : 0; };
+    for (const int turn : {0, 1, 2}) {
         for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
-            if (verified_[i] == verified) {
+            if (rank(i) == turn) {
                 GALGO_CO_TRY(co_await write_copies(copy, i, 1));
             }
         }

@@ -2,11 +2,15 @@
 // at any other file: who it is, its views, a floor of the commit, which snapshot and which
 // generations of the log are in force. Four equal copies at a spacing of 4 KiB, one file of 16 KiB.
 //
-// An update writes copies 0 and 1, syncs, writes copies 2 and 3, syncs, and only then returns. So
-// at any moment two copies of one sequence are whole, and after an update no fault of a single copy
-// takes it back. Opening takes the highest sequence that two whole copies agree on; with no such
-// pair it refuses. It changes nothing: settle() writes all copies again, once everything else was
-// judged too, and before anything builds on what was read.
+// An update writes copies 0 and 1, syncs, writes copies 2 and 3, syncs, and only then returns.
+// Opening takes the whole copy of the highest sequence; one is enough:
+// - an update that returned stands in four copies: three faults do not take it back;
+// - one that did not return was not acted on, and names only what is durable already. Whether its
+//   copies or those before it are found does not matter, as long as the choice stays made;
+// - in the middle of an update two copies may be torn. One of the other two may have rotted unseen,
+//   because copies are verified at a start only, and then a single one is all there is.
+// Opening changes nothing: settle() writes all copies again, once everything else was judged too,
+// and before anything builds on what was read.
 //
 // A failed write or sync poisons it: every later update fails until a restart, because nobody knows
 // what the disk holds. Shard 0. docs/formats/superblock.md
@@ -118,6 +122,7 @@ class Superblock {
     coro::Semaphore turn_;
     bool settled_ = false;  ///< the copies are on the disk as they were read
     std::array<bool, kSuperblockCopies> verified_{};  ///< when it was opened
+    std::array<bool, kSuperblockCopies> current_{};   ///< and of the highest sequence
     std::string damaged_;                             ///< the others, for the log
 };
 
