@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,6 +91,7 @@ struct MetadataRig {
         const Status status = co_await rig.files->wal().append(op, std::move(entry));
         if (status.has_value()) {
             rig.acknowledged = std::max(rig.acknowledged, op.value());
+            rig.acknowledged_ops.insert(op.value());
         }
         co_return status;
     }
@@ -111,6 +113,12 @@ struct MetadataRig {
         next_op = state.size() + 1;
         attempted = state;
         acknowledged = state.size();
+        acknowledged_ops.clear();
+        for (std::size_t i = 0; i < state.size(); ++i) {
+            if (state[i] != 0) {
+                acknowledged_ops.insert(i + 1);
+            }
+        }
     }
     void close() {
         world.run(node, files->close());
@@ -133,7 +141,8 @@ struct MetadataRig {
     TestState state;
     TestState attempted;
     std::uint64_t next_op = 1;
-    std::uint64_t acknowledged = 0;
+    std::uint64_t acknowledged = 0;  ///< the highest
+    std::set<std::uint64_t> acknowledged_ops;
 };
 
 }  // namespace galgo::storage
