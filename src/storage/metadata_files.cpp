@@ -8,6 +8,7 @@
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/replace_file.hpp"
 
 namespace galgo::storage {
 
@@ -85,18 +86,25 @@ Task<OrRefusal<void>> MetadataFiles::load(coro::ReadyQueue& ready, OnSnapshot& o
         }
         return on_entry(header, body);
     };
+    // A snapshot holds what was in the log, also one that the superblock does not name.
+    OpNumber known;
+    for (const runtime::DirectoryEntry& entry : *entries) {
+        known = std::max(known, storage::snapshot_op(entry.name).value_or(OpNumber{0}));
+    }
+    const std::string known_by = snapshot_path(options_.directory, known);
     OrRefusal<std::unique_ptr<Wal>> wal = co_await Wal::open(io_, ready, *superblock_,
                                                              {.directory = options_.directory,
                                                               .region_bytes = options_.region_bytes,
                                                               .barriers = options_.barriers,
                                                               .snapshot_op = loaded->op,
-                                                              .required_by = options_.required_by},
+                                                              .required_by = options_.required_by,
+                                                              .known_op = known,
+                                                              .known_by = known_by},
                                                              std::move(take));
     if (!wal.has_value()) {
         co_return std::unexpected(std::move(wal.error()));
     }
     wal_ = *std::move(wal);
-    co_await remove_stray_snapshots();
     co_return OrRefusal<void>{};
 }
 
@@ -163,7 +171,13 @@ Task<Status> MetadataFiles::install_snapshot(SealedSnapshot snapshot) {
         co_return fail_os(EFBIG);  // no start would read it
     }
     const std::uint64_t log_bytes = wal_->log_bytes();
-    GALGO_CO_TRY(co_await write_snapshot(io_, options_.directory, snapshot));
+    const Status written = co_await write_snapshot(io_, options_.directory, snapshot);
+    if (!written.has_value()) {
+        // It may have its name already, and nothing refers to it.
+        const std::string path = snapshot_path(options_.directory, newest.op);
+        (void)co_await runtime::unlink(io_, path);
+        co_return written;
+    }
     const SnapshotRef before = good_;
     const SuperblockState was = superblock_->state();
     const std::uint64_t first = wal_->first_generation_above(before.op);
@@ -193,27 +207,17 @@ Task<Status> MetadataFiles::install_snapshot(SealedSnapshot snapshot) {
     co_return Status{};
 }
 
-/// Files that the superblock does not name, and what a write left half done.
-Task<void> MetadataFiles::remove_stray_snapshots() {
-    const Result<std::vector<runtime::DirectoryEntry>> entries =
-        io_.list_directory(options_.directory);
-    if (!entries.has_value()) {
-        co_return;
-    }
+Task<void> MetadataFiles::sweep() {
+    co_await wal_->sweep();
     const SuperblockState& state = superblock_->state();
-    for (const runtime::DirectoryEntry& entry : *entries) {
-        std::string_view name = entry.name;
-        const bool temporary = name.ends_with(".tmp");
-        if (temporary) {
-            name.remove_suffix(4);
-        }
-        const std::optional<OpNumber> op = storage::snapshot_op(name);
-        if (op.has_value() &&
-            (temporary || (*op != state.snapshot.op && *op != state.snapshot_before.op))) {
-            const std::string path = options_.directory + "/" + entry.name;
-            (void)co_await runtime::unlink(io_, path);
-        }
-    }
+    co_await detail::remove_strays(
+        io_, options_.directory,
+        [newest = state.snapshot.op, before = state.snapshot_before.op](std::string_view name) {
+            const std::optional<OpNumber> op = storage::snapshot_op(name);
+            return !op.has_value()                  ? detail::Stray::kForeign
+                   : *op == newest || *op == before ? detail::Stray::kStays
+                                                    : detail::Stray::kGoes;
+        });
 }
 
 Task<void> MetadataFiles::close() {

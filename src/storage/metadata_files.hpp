@@ -7,8 +7,9 @@
 // either, opening refuses. Log and snapshots are not changed before all of it was read and judged.
 //
 // Order of a snapshot: its file whole under its name -> superblock names it and the first log file
-// still needed -> older files go. A power loss in between leaves files that nothing names; the next
-// start deletes them. Shard 0.
+// still needed -> older files go. A power loss in between leaves files that nothing names. The next
+// start deletes them, but not before it was accepted (sweep): until then they are evidence. Shard
+// 0.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,7 @@ class MetadataFiles {
     using OnSnapshot = UniqueFunction<Status(const SnapshotContents* contents)>;
 
     /// Calls `on_snapshot` once or twice, then `on_entry` for each operation behind it, in order.
+    /// Deletes nothing.
     static coro::Task<OrRefusal<std::unique_ptr<MetadataFiles>>> open(runtime::IoBackend& io,
                                                                       coro::ReadyQueue& ready,
                                                                       Options options,
@@ -57,6 +59,10 @@ class MetadataFiles {
     MetadataFiles(const MetadataFiles&) = delete;
     MetadataFiles& operator=(const MetadataFiles&) = delete;
     ~MetadataFiles() = default;
+
+    /// Once, when the caller has accepted the start too, before anything is appended: deletes files
+    /// that nothing names. What it cannot do is logged, and no reason not to go on.
+    coro::Task<void> sweep();
 
     [[nodiscard]] Wal& wal() noexcept { return *wal_; }
     [[nodiscard]] const Wal& wal() const noexcept { return *wal_; }
@@ -102,7 +108,6 @@ class MetadataFiles {
                                      Wal::OnEntry& on_entry);
     coro::Task<OrRefusal<SnapshotRef>> load_snapshot(OnSnapshot& on_snapshot);
     coro::Task<OrRefusal<void>> try_snapshot(SnapshotRef ref, OnSnapshot& on_snapshot);
-    coro::Task<void> remove_stray_snapshots();
 
     runtime::IoBackend& io_;
     Options options_;

@@ -166,6 +166,20 @@ TEST(MetadataFiles, AFailedSnapshotLeavesTheOldOneInForce) {
     }
 }
 
+TEST(MetadataFiles, ASnapshotWhoseNameWasNotSyncedGoes) {
+    FilesRig rig(6);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    // Behind the sync of the file comes that of the directory.
+    rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = kMetadataDirectory, .skip = 1});
+    EXPECT_FALSE(rig.world.run(rig.node, MetadataRig::install(rig, 1)).has_value());
+    EXPECT_EQ(rig.node.disk->fault_count(), 1U);
+    EXPECT_TRUE(rig.names("snapshot.").empty());
+    EXPECT_FALSE(rig.files->poisoned());
+    rig.snapshot();
+    EXPECT_EQ(rig.names("snapshot.").size(), 1U);
+}
+
 TEST(MetadataFiles, ASnapshotThatNoStartWouldReadIsNotInstalled) {
     FilesRig rig(10);
     ASSERT_EQ(rig.open(), "");
@@ -267,6 +281,7 @@ TEST(MetadataFiles, NothingAcknowledgedIsLostAndNothingSeenIsTakenBack) {
                         [](const wire::PrepareHeader&,
                            ConstBytes) -> std::expected<void, std::string> { return {}; });
                     if (opened.has_value()) {
+                        co_await (*opened)->sweep();
                         co_await (*opened)->close();
                     }
                     co_return true;

@@ -202,6 +202,7 @@ Task<bool> boot(MetadataRig& rig) {
             return {};
         });
     if (opened.has_value()) {
+        co_await (*opened)->sweep();
         co_await (*opened)->close();
     }
     co_return opened.has_value();
@@ -343,6 +344,127 @@ TEST(MetadataRestart, ALargerNextFileThatFailsIsNotTakenForMade) {
     EXPECT_EQ(rig.state, (TestState{1, 2, 0, 4, 5, 6}));
 }
 
+// A superblock without a log is a first start only beside nothing that a log leaves.
+TEST(MetadataRestart, ABatchBesideASuperblockThatNamesNoLogIsRefused) {
+    RestartRig rig(1);
+    ASSERT_EQ(rig.open(), "");
+    rig.append(1);
+    rig.crash(CrashKind::kProcess);
+    const SuperblockCopy copy = encode_superblock({.salt = 77}, 1);
+    std::vector<std::byte> superblock;
+    for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
+        superblock.insert(superblock.end(), copy.begin(), copy.end());
+    }
+    rig.disk().write_file(kSuperblockPath, superblock);
+    const auto before = rig.image();
+    const std::string refusal = rig.open();
+    EXPECT_NE(refusal.find(kFirstFile), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("position 4096"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+    EXPECT_EQ(rig.image(), before);
+    // A file that was made when the first start ended is none.
+    std::vector<std::byte> unused(2 * rig.region());
+    const std::vector<std::byte> header =
+        encode_wal_header({.salt = 77, .generation = 1}, rig.region());
+    std::ranges::copy(header, unused.begin());
+    std::ranges::copy(header, unused.begin() + static_cast<std::ptrdiff_t>(rig.region()));
+    rig.disk().write_file(kFirstFile, unused);
+    ASSERT_EQ(rig.open(), "");
+    rig.go_on();
+    rig.append(1);
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_EQ(rig.state, (TestState{1}));
+}
+
+// One bad sector of a file that was made ahead is no evidence: a batch has two copies.
+TEST(MetadataRestart, AFileAboveTheLastThatCannotBeReadIsRefused) {
+    for (const bool both : {false, true}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2);
+        rig.world.run_for(kSecond);
+        rig.crash(CrashKind::kProcess);
+        ASSERT_TRUE(rig.disk().make_unreadable(kSecondFile, kWalBlockBytes));
+        if (both) {
+            ASSERT_TRUE(rig.disk().make_unreadable(kSecondFile, rig.region() + kWalBlockBytes));
+        }
+        const auto before = rig.image();
+        const std::string refusal = rig.open();
+        if (!both) {
+            ASSERT_EQ(refusal, "");
+            EXPECT_EQ(rig.state, (TestState{1, 2}));
+            continue;
+        }
+        EXPECT_NE(refusal.find(kSecondFile), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find("positions 4096 and 20480"), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+        EXPECT_EQ(rig.image(), before);
+    }
+}
+
+// Who opens the files may have reasons of his own to refuse the start.
+TEST(MetadataRestart, NothingIsDeletedBeforeTheStartIsAccepted) {
+    RestartRig rig(1);
+    ASSERT_EQ(rig.open(), "");
+    for (std::uint64_t value = 1; value <= 5; ++value) {
+        rig.append(value);
+        if (value % 2 == 0) {
+            rig.snapshot();
+        }
+    }
+    rig.close();
+    const auto clean = rig.image();
+    const std::vector<std::string> strays{snapshot_path(kMetadataDirectory, OpNumber{1}),
+                                          snapshot_path(kMetadataDirectory, OpNumber{3}) + ".tmp",
+                                          snapshot_path(kMetadataDirectory, OpNumber{4}) + ".tmp",
+                                          wal_path(kMetadataDirectory, 2) + ".tmp",
+                                          wal_path(kMetadataDirectory, 7),
+                                          wal_path(kMetadataDirectory, 8) + ".tmp"};
+    for (const std::string& stray : strays) {
+        rig.disk().write_file(stray, std::vector<std::byte>(10));
+    }
+    const std::string foreign = kMetadataDirectory + "/notes.tmp";
+    rig.disk().write_file(foreign, {});
+    const auto before = rig.image();
+    ASSERT_EQ(rig.open_only(), "");
+    EXPECT_EQ(rig.image(), before);
+    rig.world.run(rig.node, rig.files->sweep());
+    EXPECT_TRUE(rig.disk().exists(foreign));
+    ASSERT_EQ(rig.disk().unlink(foreign), 0);
+    EXPECT_EQ(rig.image(), clean);
+}
+
+TEST(MetadataRestart, ASnapshotAboveTheEndOfTheLogIsRefused) {
+    for (const bool first : {false, true}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        if (!first) {
+            rig.append(1);
+            rig.append(2);
+        }
+        rig.close();
+        if (first) {
+            ASSERT_EQ(rig.disk().unlink(kFirstFile), 0);
+            const SuperblockCopy copy = encode_superblock({.salt = 77}, 1);
+            std::vector<std::byte> superblock;
+            for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
+                superblock.insert(superblock.end(), copy.begin(), copy.end());
+            }
+            rig.disk().write_file(kSuperblockPath, superblock);
+        }
+        const std::string above = snapshot_path(kMetadataDirectory, OpNumber{3});
+        rig.disk().write_file(above, {});
+        const auto before = rig.image();
+        const std::string refusal = rig.open();
+        EXPECT_NE(refusal.find(above), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find("change 3"), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+        EXPECT_EQ(rig.image(), before);
+    }
+}
+
 // ---- sectors that cannot be read
 // --------------------------------------------------------------------------------------------------
 
@@ -457,6 +579,9 @@ TEST(MetadataRestart, AFileOfWhichNothingCanBeReadIsRefused) {
     ASSERT_EQ(rig.open(), "");
     EXPECT_EQ(rig.state, (TestState{1}));
 }
+
+// ---- copies that cannot be written again
+// --------------------------------------------------------------------------------------------------
 
 // One read that fails by chance takes nothing away.
 TEST(MetadataRestart, EveryReadOfAStartMayFailOnce) {

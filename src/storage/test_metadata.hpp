@@ -53,8 +53,16 @@ struct MetadataRig {
     }
     ~MetadataRig() { drop(); }
 
-    /// The refusal's text; empty on success.
+    /// A start. The refusal's text; empty on success.
     std::string open() {
+        std::string refusal = open_only();
+        if (refusal.empty()) {
+            world.run(node, files->sweep());
+        }
+        return refusal;
+    }
+    /// Without what a start does once it was accepted.
+    std::string open_only() {
         state.clear();
         auto opened = world.run(
             node, MetadataFiles::open(

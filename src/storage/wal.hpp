@@ -60,6 +60,9 @@ class Wal : public coro::Anchored {
         /// What proves that entries were made before; when it is not empty, a log without any is
         /// refused.
         std::string required_by;
+        /// The log goes at least to `known_op`, as `known_by` says (the name of a file).
+        OpNumber known_op;
+        std::string known_by;
     };
     /// Called for each entry in order; the body is borrowed. An error ends the opening with its
     /// text, before anything was changed on disk.
@@ -67,12 +70,16 @@ class Wal : public coro::Anchored {
         const wire::PrepareHeader& header, ConstBytes body)>;
 
     /// Replays the generations that `superblock` names (which outlives the log), heals copies, and
-    /// makes the first generation of a new log.
+    /// makes the first generation of a new log. Deletes nothing.
     static coro::Task<OrRefusal<std::unique_ptr<Wal>>> open(runtime::IoBackend& io,
                                                             coro::ReadyQueue& ready,
                                                             Superblock& superblock, Options options,
                                                             OnEntry on_entry);
     ~Wal() = default;
+
+    /// Once, when the start was accepted by all who have a say in it, before appends: deletes files
+    /// that are not in force. What it cannot do is logged.
+    coro::Task<void> sweep();
 
     class AppendAwaiter;
     /// co_await wal.append(op, bytes): Status. `entry` is the encoded header and the body. Ops
@@ -134,12 +141,11 @@ class Wal : public coro::Anchored {
     OrRefusal<void> take_entries(const WalBatch& batch, ConstBytes bytes, const std::string& path,
                                  std::uint64_t position, OnEntry& on_entry);
     coro::Task<OrRefusal<void>> finish_recovery(Scan& scan);
-    coro::Task<OrRefusal<void>> judge_above(Scan& scan);
+    [[nodiscard]] OrRefusal<void> check_known(std::uint64_t generation) const;
+    coro::Task<OrRefusal<void>> judge_above(Scan& scan, std::uint64_t generation_last);
     coro::Task<Status> repair(const Repair& repair);
     coro::Task<Status> rewrite(std::uint64_t generation, std::array<std::uint64_t, 2> positions,
                                ConstBytes batch);
-    coro::Task<Status> remove_strays();
-
     static coro::Task<void> commit(coro::Anchor<Wal> wal);
     static coro::Task<void> make_ahead(coro::Anchor<Wal> wal);
     void enqueue(AppendAwaiter& entry);

@@ -103,8 +103,17 @@ Task<OrRefusal<std::unique_ptr<Wal>>> Wal::open(runtime::IoBackend& io, coro::Re
     co_return wal;
 }
 
-/// The superblock names no generation: nothing was ever acknowledged.
+/// The superblock names no generation: nothing was ever acknowledged, or it has lost what it knew.
 Task<OrRefusal<void>> Wal::start_new() {
+    OrRefusal<void> known = check_known(1);
+    if (!known.has_value()) {
+        co_return known;
+    }
+    Scan scan;
+    OrRefusal<void> above = co_await judge_above(scan, 0);
+    if (!above.has_value()) {
+        co_return above;
+    }
     const File file{.generation = 1, .region_bytes = options_.region_bytes};
     const std::string path = wal_path(options_.directory, file.generation);
     OrRefusal<void> settled = co_await superblock_.settle();
@@ -162,7 +171,11 @@ Task<OrRefusal<void>> Wal::recover(OnEntry& on_entry) {
             wal_path(options_.directory, state.wal_last), head_.value(), state.commit.value(),
             kRestoreRemedy));
     }
-    OrRefusal<void> above = co_await judge_above(scan);
+    OrRefusal<void> known = check_known(state.wal_last);
+    if (!known.has_value()) {
+        co_return known;
+    }
+    OrRefusal<void> above = co_await judge_above(scan, state.wal_last);
     if (!above.has_value()) {
         co_return above;
     }
@@ -407,9 +420,22 @@ OrRefusal<void> Wal::take_entries(const WalBatch& batch, ConstBytes bytes, const
     return {};
 }
 
+/// `generation`: the last one.
+OrRefusal<void> Wal::check_known(std::uint64_t generation) const {
+    if (head_ >= options_.known_op) {
+        return {};
+    }
+    return damaged(
+        std::format("{} ends behind change {}, but {} holds change {}: changes that were "
+                    "acknowledged are missing: {}",
+                    wal_path(options_.directory, generation), head_.value(), options_.known_by,
+                    options_.known_op.value(), kRestoreRemedy));
+}
+
 /// Files above the last generation. The superblock names a file before anything is acknowledged
-/// from it: a whole batch says that the superblock has lost what it knew.
-Task<OrRefusal<void>> Wal::judge_above(Scan& scan) {
+/// from it: a whole batch says that the superblock has lost what it knew. A batch has a copy in
+/// both regions, so a bad sector in one of them is no reason to refuse.
+Task<OrRefusal<void>> Wal::judge_above(Scan& scan, std::uint64_t generation_last) {
     const Result<std::vector<runtime::DirectoryEntry>> entries =
         io_.list_directory(options_.directory);
     if (!entries.has_value()) {
@@ -418,16 +444,20 @@ Task<OrRefusal<void>> Wal::judge_above(Scan& scan) {
     }
     for (const runtime::DirectoryEntry& entry : *entries) {
         const std::uint64_t generation = wal_generation(entry.name).value_or(0);
-        if (generation <= files_.back().generation) {
+        if (generation <= generation_last) {
             continue;
         }
         const std::string path = wal_path(options_.directory, generation);
         const Result<runtime::FileFacts> facts = io_.file_facts(path);
+        if (!facts.has_value()) {
+            co_return refuse(facts.error(),
+                             std::format("cannot read {}: {}", path, to_string(facts.error())));
+        }
         const Result<runtime::FileHandle> file =
             co_await runtime::open(io_, path, runtime::OpenMode::kRead);
-        if (!facts.has_value() || !file.has_value()) {
-            const Error& error = facts.has_value() ? file.error() : facts.error();
-            co_return refuse(error, std::format("cannot open {}: {}", path, to_string(error)));
+        if (!file.has_value()) {
+            co_return refuse(file.error(),
+                             std::format("cannot open {}: {}", path, to_string(file.error())));
         }
         const std::uint64_t size = std::min(facts->size_bytes, 2 * kWalRegionBytesMax);
         const Part whole = co_await read_part(io_, *file, 0, static_cast<std::size_t>(size));
@@ -438,11 +468,19 @@ Task<OrRefusal<void>> Wal::judge_above(Scan& scan) {
                 co_return damaged(
                     std::format("{} has a whole batch at position {}, but the superblock names "
                                 "generation {} as the last: it has lost what it knew: {}",
-                                path, at, files_.back().generation, kRestoreRemedy));
+                                path, at, generation_last, kRestoreRemedy));
             }
         }
+        const auto second = std::ranges::lower_bound(whole.unreadable, size / 2);
+        if (second != whole.unreadable.begin() && second != whole.unreadable.end()) {
+            co_return damaged(std::format(
+                "{}, above the last generation that the superblock names, cannot be read at "
+                "positions {} and {}: whether something was acknowledged from it cannot be told: "
+                "{}",
+                path, whole.unreadable.front(), *second, kRestoreRemedy));
+        }
         const File next{.generation = generation, .region_bytes = facts->size_bytes / 2};
-        if (generation == files_.back().generation + 1 && whole.unreadable.empty() &&
+        if (generation == generation_last + 1 && whole.unreadable.empty() &&
             is_unused(whole.bytes, seal)) {
             scan.next = next;
         }
@@ -489,11 +527,6 @@ Task<OrRefusal<void>> Wal::finish_recovery(Scan& scan) {
                           "the metadata log ends in a batch that was never completed and was not "
                           "acknowledged",
                           {{"path", scan.end_path}, {"position", scan.end_position}});
-    }
-    const Status swept = co_await remove_strays();
-    if (!swept.has_value()) {
-        observe::log_warn("storage", "left-over files of the metadata log cannot be deleted",
-                          {{"error", to_string(swept.error())}});
     }
     co_return OrRefusal<void>{};
 }
@@ -542,27 +575,17 @@ Task<Status> Wal::rewrite(std::uint64_t generation, std::array<std::uint64_t, 2>
     co_return status;
 }
 
-/// Files of generations that are not in force: made ahead and not whole, or covered by a snapshot,
-/// when the process ended.
-Task<Status> Wal::remove_strays() {
-    const Result<std::vector<runtime::DirectoryEntry>> entries =
-        io_.list_directory(options_.directory);
-    GALGO_CO_TRY(entries);
-    const std::uint64_t last_kept = files_.back().generation + (next_.has_value() ? 1 : 0);
-    for (const runtime::DirectoryEntry& entry : *entries) {
-        std::string_view name = entry.name;
-        const bool temporary = name.ends_with(detail::kTemporary);
-        if (temporary) {
-            name.remove_suffix(detail::kTemporary.size());
-        }
+/// Not in force are files that were made ahead and are not whole, or were covered by a snapshot,
+/// when a process ended.
+Task<void> Wal::sweep() {
+    const std::uint64_t first = files_.front().generation;
+    const std::uint64_t last = files_.back().generation + (next_.has_value() ? 1 : 0);
+    co_await detail::remove_strays(io_, options_.directory, [first, last](std::string_view name) {
         const std::optional<std::uint64_t> generation = wal_generation(name);
-        if (generation.has_value() &&
-            (temporary || *generation < files_.front().generation || *generation > last_kept)) {
-            const std::string path = options_.directory + "/" + entry.name;
-            GALGO_CO_TRY(co_await runtime::unlink(io_, path));
-        }
-    }
-    co_return Status{};
+        return !generation.has_value()                     ? detail::Stray::kForeign
+               : *generation < first || *generation > last ? detail::Stray::kGoes
+                                                           : detail::Stray::kStays;
+    });
 }
 
 }  // namespace galgo::storage

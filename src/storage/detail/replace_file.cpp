@@ -3,7 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
+#include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 
 namespace galgo::storage::detail {
@@ -60,6 +62,32 @@ coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, s
 coro::Task<Status> replace_private_file(runtime::IoBackend& io, std::string directory,
                                         std::string name, std::span<const ConstBytes> pieces) {
     return replace(io, std::move(directory), std::move(name), pieces, kPrivateMode);
+}
+
+coro::Task<void> remove_strays(runtime::IoBackend& io, std::string directory,
+                               UniqueFunction<Stray(std::string_view name)> judge) {
+    const Result<std::vector<runtime::DirectoryEntry>> entries = io.list_directory(directory);
+    Status gone;
+    if (!entries.has_value()) {
+        gone = std::unexpected(entries.error());
+    }
+    for (std::size_t i = 0; entries.has_value() && i < entries->size(); ++i) {
+        std::string_view name = (*entries)[i].name;
+        const bool temporary = name.ends_with(kTemporary);
+        if (temporary) {
+            name.remove_suffix(kTemporary.size());
+        }
+        const Stray stray = judge(name);
+        if (stray == Stray::kGoes || (temporary && stray == Stray::kStays)) {
+            const std::string path = directory + '/' + (*entries)[i].name;
+            const Status one = co_await runtime::unlink(io, path);
+            gone = gone.has_value() ? one : gone;
+        }
+    }
+    if (!gone.has_value()) {
+        observe::log_warn("storage", "left-over files cannot be deleted",
+                          {{"path", directory}, {"error", to_string(gone.error())}});
+    }
 }
 
 }  // namespace galgo::storage::detail

@@ -1,4 +1,5 @@
-// Small files that are replaced as a whole: a crash leaves the old bytes or the new ones.
+// Small files that are replaced as a whole: a crash leaves the old bytes or the new ones, and files
+// that nothing names, which a start deletes.
 // On the shard that owns them.
 #pragma once
 
@@ -9,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "base/unique_function.hpp"
 #include "coro/task.hpp"
 #include "runtime/io.hpp"
 
@@ -25,5 +27,16 @@ coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, s
 /// The same of a file for the server's user alone, one piece after the other.
 coro::Task<Status> replace_private_file(runtime::IoBackend& io, std::string directory,
                                         std::string name, std::span<const ConstBytes> pieces);
+
+/// What a sweeper thinks of a name, without kTemporary at its end.
+enum class Stray : std::uint8_t {
+    kForeign,  ///< somebody else's
+    kStays,    ///< but not what a replacement of it left behind
+    kGoes,
+};
+/// Deletes the files of `directory` that `judge` does not want, and what replacements of its files
+/// left behind. What cannot be deleted is logged: nothing refers to it.
+coro::Task<void> remove_strays(runtime::IoBackend& io, std::string directory,
+                               UniqueFunction<Stray(std::string_view name)> judge);
 
 }  // namespace galgo::storage::detail
