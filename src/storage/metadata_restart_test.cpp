@@ -303,6 +303,57 @@ TEST(MetadataRestart, TheNextFileStaysWhenTheDiskIsFull) {
     }
 }
 
+// A torn batch takes the rest of its file away, wherever it stands: the next file is there before.
+TEST(MetadataRestart, ATornBatchOnAFullDiskIsFollowedInTheReserve) {
+    for (const std::uint64_t torn : {1ULL, 2ULL, 3ULL, 15ULL}) {
+        RestartRig rig(1);
+        rig.options.region_bytes = 16 * kWalBlockBytes;
+        ASSERT_EQ(rig.open(), "");
+        for (std::uint64_t op = 1; op <= torn; ++op) {
+            rig.append(op);
+        }
+        rig.world.run_for(kSecond);
+        rig.crash(CrashKind::kProcess);
+        rig.corrupt_both(kFirstFile, torn * kWalBlockBytes + 70);
+        rig.disk().set_capacity(rig.disk().used_bytes());
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state.size(), torn - 1);
+        rig.go_on();
+        EXPECT_TRUE(rig.files->wal().has_room(300));
+        rig.append(100);
+        rig.append(101);
+        rig.crash(CrashKind::kPower);
+        ASSERT_EQ(rig.open(), "");
+        ASSERT_EQ(rig.state.size(), torn + 1);
+        EXPECT_EQ(rig.state.back(), 101U);
+    }
+}
+
+TEST(MetadataRestart, TheReserveIsMadeAtAStartAndWhenItWasTaken) {
+    RestartRig rig(1);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_TRUE(rig.disk().exists(kSecondFile));
+    rig.close();
+    ASSERT_EQ(rig.disk().unlink(kSecondFile), 0);
+    rig.disk().sync_all();
+    // A start does not fail for want of it.
+    rig.disk().add_fault(
+        {.op = DiskOp::kOpen, .path_contains = ".tmp", .times = 1000, .error = ENOSPC});
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_FALSE(rig.disk().exists(kSecondFile));
+    rig.close();
+    rig.disk().clear_faults();
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_TRUE(rig.disk().exists(kSecondFile));
+    rig.go_on();
+    for (std::uint64_t op = 1; op <= 4; ++op) {
+        rig.append(op);
+    }
+    ASSERT_EQ(rig.files->wal().file_count(), 2U);
+    rig.world.run_for(kSecond);
+    EXPECT_TRUE(rig.disk().exists(wal_path(kMetadataDirectory, 3)));
+}
+
 TEST(MetadataRestart, ANextFileThatIsNotAsItWasMadeIsMadeAnew) {
     for (const std::uint64_t at : {20ULL, 4096ULL + 5, 4ULL * 4096 + 20, 8ULL * 4096 - 1}) {
         RestartRig rig(1);
@@ -311,9 +362,10 @@ TEST(MetadataRestart, ANextFileThatIsNotAsItWasMadeIsMadeAnew) {
         rig.append(2);
         rig.world.run_for(kSecond);
         rig.crash(CrashKind::kProcess);
+        const std::vector<std::byte> made = *rig.disk().read_file(kSecondFile);
         ASSERT_TRUE(rig.disk().corrupt(kSecondFile, at, 1));
         ASSERT_EQ(rig.open(), "");
-        EXPECT_FALSE(rig.disk().exists(kSecondFile)) << at;
+        EXPECT_EQ(*rig.disk().read_file(kSecondFile), made) << at;
         rig.go_on();
         for (std::uint64_t op = 3; op <= 5; ++op) {
             rig.append(op);
@@ -760,6 +812,18 @@ TEST(MetadataRestart, AnEndAtEveryOperation) {
     }
 }
 
+// A truncation may wait behind slow work in a thread of its own (before Linux 6.9), and a change
+// would wait with it.
+TEST(MetadataRestart, NothingIsTruncatedWhileItRuns) {
+    RestartRig rig(1);
+    rig.disk().write_file(kFirstFile + ".tmp", std::vector<std::byte>(100));
+    rig.disk().write_file(wal_path(kMetadataDirectory, 3) + ".tmp", std::vector<std::byte>(100));
+    rig.disk().add_fault({.op = DiskOp::kTruncate, .path_contains = "", .times = 1000});
+    ASSERT_EQ(rig.open(), "");
+    ASSERT_TRUE(rig.world.run(rig.node, script(rig)));
+    EXPECT_EQ(rig.disk().fault_count(), 0U);
+}
+
 TEST(MetadataRestart, AnErrorAtEveryOperation) {
     for (const std::int32_t error : {EIO, ENOSPC, 0}) {
         for (const DiskOp op : {DiskOp::kWrite, DiskOp::kSync, DiskOp::kOpen, DiskOp::kRename,
@@ -791,6 +855,55 @@ TEST(MetadataRestart, AnErrorAtEveryOperation) {
                 }
             }
         }
+    }
+}
+
+// The same of a start that has a copy of each kind of file to heal, with what such a start does.
+TEST(MetadataRestart, AnErrorAtEveryOperationOfAStart) {
+    std::map<DiskOp, std::uint64_t> counts;
+    for (const DiskOp op : {DiskOp::kOpen, DiskOp::kClose, DiskOp::kRead, DiskOp::kWrite,
+                            DiskOp::kSync, DiskOp::kRename, DiskOp::kUnlink, DiskOp::kAllocate}) {
+        for (const CrashKind kind : {CrashKind::kProcess, CrashKind::kPower}) {
+            for (std::uint64_t n = 0;; ++n) {
+                RestartRig rig(2000 + n);
+                ASSERT_EQ(rig.open(), "");
+                for (std::uint64_t value = 1; value <= 5; ++value) {
+                    rig.append(value);
+                    if (value == 2) {
+                        rig.snapshot();
+                    }
+                }
+                rig.world.run_for(kSecond);
+                rig.crash(CrashKind::kPower);
+                (void)rig.disk().unlink(wal_path(kMetadataDirectory, 3));  // made again
+                rig.disk().sync_all();
+                ASSERT_TRUE(rig.disk().corrupt(kSuperblockPath, 50, 1));
+                ASSERT_TRUE(rig.disk().corrupt(kFirstFile, kWalBlockBytes + 70, 1));
+                rig.disk().write_file(snapshot_path(kMetadataDirectory, OpNumber{1}) + ".tmp", {});
+                rig.disk().write_file(wal_path(kMetadataDirectory, 9), {});
+                rig.disk().add_fault(
+                    {.op = op, .path_contains = kMetadataDirectory, .skip = n, .error = EIO});
+                if (rig.open().empty()) {
+                    ASSERT_EQ(rig.state, (TestState{1, 2, 3, 4, 5}));
+                    (void)rig.try_append(6);
+                    rig.close();
+                }
+                const bool struck = rig.disk().fault_count() != 0;
+                expect_nothing_lost(
+                    rig, kind, true,
+                    "op " + std::to_string(static_cast<int>(op)) + " number " + std::to_string(n));
+                if (HasFatalFailure()) {
+                    return;
+                }
+                if (!struck) {
+                    counts[op] = n;
+                    break;
+                }
+            }
+        }
+    }
+    for (const auto& [op, count] : counts) {
+        EXPECT_GT(count, 0U) << "no operation of kind " << static_cast<int>(op);
     }
 }
 

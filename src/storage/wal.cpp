@@ -152,11 +152,7 @@ Task<Status> Wal::write_batch(WalBatch facts, std::vector<std::byte>& batch) {
     ends_in_mark_ = facts.kind == WalBatchKind::kMark;
     ++batch_count_;
     entry_count_ += facts.entry_count;
-    if (next_file_ == runtime::kNoFile && !making_ahead_ && !scope_.closed() &&
-        position_ > files_.back().region_bytes / 2) {
-        making_ahead_ = true;
-        scope_.spawn(&Wal::make_ahead, coro::Anchor<Wal>(*this));
-    }
+    start_making_ahead();
     co_return status;
 }
 
@@ -189,11 +185,17 @@ bool Wal::has_room(std::size_t entry_bytes) {
         queued_bytes_ + padded_to_blocks(kWalBatchHeaderBytes + entry_bytes) <= room()) {
         return true;
     }
-    if (!making_ahead_ && !scope_.closed()) {
+    start_making_ahead();
+    return false;
+}
+
+/// One file in reserve, always: a torn batch may take the rest of this one away at any place, and
+/// then the disk may have no room for another.
+void Wal::start_making_ahead() {
+    if (next_file_ == runtime::kNoFile && !making_ahead_ && !scope_.closed()) {
         making_ahead_ = true;
         scope_.spawn(&Wal::make_ahead, coro::Anchor<Wal>(*this));
     }
-    return false;
 }
 
 Task<void> Wal::make_ahead(coro::Anchor<Wal> wal) {
@@ -264,16 +266,20 @@ Task<Status> Wal::make_next(std::uint64_t region_bytes) {
 Task<Status> Wal::make_file(const File& file) {
     const std::string path = wal_path(options_.directory, file.generation);
     const std::string temporary = path + std::string(detail::kTemporary);
+    // What an earlier try left goes first. It is not truncated: that may wait behind slow work in a
+    // thread of its own (before Linux 6.9), and a change waits for this.
+    const Status gone = co_await runtime::unlink(io_, temporary);
+    if (!gone.has_value() && gone.error().os_errno != ENOENT) {
+        co_return gone;
+    }
     GALGO_CO_TRY_ASSIGN(
         const runtime::FileHandle handle,
-        co_await runtime::open(io_, temporary, runtime::OpenMode::kCreate, kModeBits));
-    Status status = co_await runtime::truncate(io_, handle, 0);
-    if (status.has_value()) {
-        const int reserved = co_await runtime::io_await(
-            [&](runtime::IoOp& op) { io_.allocate(op, handle, 0, 2 * file.region_bytes); });
-        if (reserved == -ENOSPC || reserved == -EDQUOT) {
-            status = fail_os(-reserved);
-        }
+        co_await runtime::open(io_, temporary, runtime::OpenMode::kCreateExclusive, kModeBits));
+    Status status;
+    const int reserved = co_await runtime::io_await(
+        [&](runtime::IoOp& op) { io_.allocate(op, handle, 0, 2 * file.region_bytes); });
+    if (reserved == -ENOSPC || reserved == -EDQUOT) {
+        status = fail_os(-reserved);
     }
     const std::vector<std::byte> zeros(
         static_cast<std::size_t>(std::min<std::uint64_t>(kFillBytes, file.region_bytes)));

@@ -78,7 +78,7 @@ class Wal : public coro::Anchored {
     ~Wal() = default;
 
     /// Once, when the start was accepted by all who have a say in it, before appends: deletes files
-    /// that are not in force. What it cannot do is logged.
+    /// that are not in force, and makes the one in reserve. What it cannot do is logged.
     coro::Task<void> sweep();
 
     class AppendAwaiter;
@@ -87,8 +87,8 @@ class Wal : public coro::Anchored {
     [[nodiscard]] AppendAwaiter append(OpNumber op, std::vector<std::byte> entry);
     /// Records the time of every barrier from now on. `into` outlives the log.
     void measure_syncs(observe::Histogram& into) noexcept { sync_times_ = &into; }
-    /// Is there surely room for an entry of this size? False: the next file could not be made or
-    /// opened; it is tried again.
+    /// False: there is no room for an entry of this size, because the next file could not be made
+    /// or opened; it is tried again. True promises nothing before that was tried.
     [[nodiscard]] bool has_room(std::size_t entry_bytes);
     /// Once a second or so: marks the end of a log that was idle since the last call.
     void tick();
@@ -148,6 +148,7 @@ class Wal : public coro::Anchored {
                                ConstBytes batch);
     static coro::Task<void> commit(coro::Anchor<Wal> wal);
     static coro::Task<void> make_ahead(coro::Anchor<Wal> wal);
+    void start_making_ahead();
     void enqueue(AppendAwaiter& entry);
     void start_commit();
     coro::Task<Status> write_batch(WalBatch facts, std::vector<std::byte>& batch);

@@ -586,6 +586,7 @@ Task<void> Wal::sweep() {
                : *generation < first || *generation > last ? detail::Stray::kGoes
                                                            : detail::Stray::kStays;
     });
+    (void)co_await make_next(options_.region_bytes);
 }
 
 }  // namespace galgo::storage

@@ -152,10 +152,10 @@ TEST(Wal, GoesOnInTheNextFile) {
 
 TEST(Wal, AFullDiskRefusesUntilThereIsRoom) {
     WalRig rig(7);
-    ASSERT_EQ(rig.open(), "");
-    rig.append(1);
     rig.node.disk->add_fault(
         {.op = DiskOp::kWrite, .path_contains = "0000000002", .times = 1000, .error = ENOSPC});
+    ASSERT_EQ(rig.open(), "");  // it goes without a reserve
+    rig.append(1);
     for (std::uint64_t op = 2; op <= 15; ++op) {
         rig.append(op);  // what is made does not need room
     }
@@ -183,13 +183,13 @@ TEST(Wal, AFullDiskRefusesUntilThereIsRoom) {
 // No number is spent on a file that cannot be opened: that is found out before it is needed.
 TEST(Wal, ANextFileThatCannotBeOpenedIsNoRoom) {
     WalRig rig(14);
-    ASSERT_EQ(rig.open(), "");
-    rig.append(1);
     rig.node.disk->add_fault({.op = DiskOp::kOpen,
                               .path_contains = "0000000002",
                               .skip = 1,  // it can be made
                               .times = 1000,
                               .error = EMFILE});
+    ASSERT_EQ(rig.open(), "");  // it goes without a reserve
+    rig.append(1);
     for (std::uint64_t op = 2; op <= 15; ++op) {
         rig.append(op);
     }
