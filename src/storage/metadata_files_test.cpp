@@ -79,6 +79,18 @@ TEST(MetadataFiles, ALargeLogAlsoCallsForASnapshot) {
     EXPECT_TRUE(rig.due(2));
     rig.snapshot();
     EXPECT_FALSE(rig.due(2));
+    // What lies before the snapshot does not count after a start either, what lies behind it does.
+    rig.close();
+    ASSERT_EQ(rig.open(), "");
+    rig.go_on();
+    rig.append(3, 20'000);
+    EXPECT_FALSE(rig.due(3));
+    rig.crash(CrashKind::kPower);
+    ASSERT_EQ(rig.open(), "");
+    EXPECT_FALSE(rig.due(3));
+    rig.go_on();
+    rig.append(4, 20'000);
+    EXPECT_TRUE(rig.due(4));
 }
 
 TEST(MetadataFiles, AReducedNumberOfSlotsRefusesAndChangesNothing) {

@@ -104,7 +104,7 @@ class Wal : public coro::Anchored {
     [[nodiscard]] std::uint64_t barrier_count() const noexcept { return barrier_count_; }
     [[nodiscard]] std::uint64_t batch_count() const noexcept { return batch_count_; }
     [[nodiscard]] std::uint64_t entry_count() const noexcept { return entry_count_; }
-    /// Bytes of the batches that were read when the log was opened, and written since.
+    /// Bytes of the batches behind the snapshot that was the newest when the log was opened.
     [[nodiscard]] std::uint64_t log_bytes() const noexcept { return log_bytes_; }
     [[nodiscard]] std::size_t file_count() const noexcept { return files_.size(); }
     /// Batches of which one copy was restored from the other when the log was opened.

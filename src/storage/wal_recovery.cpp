@@ -323,7 +323,9 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
             co_return taken;
         }
         sequence_ = batch.sequence;
-        log_bytes_ += size;
+        if (batch.op_last > superblock_.state().snapshot.op) {
+            log_bytes_ += size;
+        }
         ends_in_mark_ = batch.kind == WalBatchKind::kMark;
         scan.last = {.generation = generation,
                      .positions = {position, region + position},
