@@ -632,8 +632,127 @@ TEST(MetadataRestart, AFileOfWhichNothingCanBeReadIsRefused) {
     EXPECT_EQ(rig.state, (TestState{1}));
 }
 
+// What was cut off is written, not left a hole: an append needs no room.
+TEST(MetadataRestart, ACutFileGetsItsRoomBack) {
+    for (const std::uint64_t missing : {512ULL, 4096ULL, 9000ULL}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.world.run_for(kSecond);
+        rig.crash(CrashKind::kProcess);
+        ASSERT_TRUE(rig.disk().truncate_to(kFirstFile, 2 * rig.region() - missing));
+        ASSERT_EQ(rig.open(), "");
+        rig.disk().set_capacity(rig.disk().used_bytes());
+        rig.go_on();
+        rig.append(2);
+        rig.append(3);
+        EXPECT_EQ(rig.files->wal().file_count(), 1U);
+        rig.crash(CrashKind::kPower);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1, 2, 3}));
+    }
+}
+
 // ---- copies that cannot be written again
 // --------------------------------------------------------------------------------------------------
+
+TEST(MetadataRestart, ACopyOfTheSuperblockThatCannotBeWrittenIsDoneWithout) {
+    for (const DiskOp op : {DiskOp::kWrite, DiskOp::kSync}) {
+        for (std::uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+            RestartRig rig(1);
+            ASSERT_EQ(rig.open(), "");
+            for (std::uint64_t value = 1; value <= 3; ++value) {
+                rig.append(value);
+            }
+            rig.crash(CrashKind::kPower);
+            ASSERT_TRUE(rig.disk().corrupt(kSuperblockPath, copy * kSuperblockCopyBytes + 50, 1));
+            // The damaged one is written first.
+            rig.disk().add_fault({.op = op, .path_contains = "superblock"});
+            ASSERT_EQ(rig.open(), "");
+            rig.go_on();
+            // Nor does an update write it: its first or second half has one copy.
+            rig.append(4);
+            rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+            ASSERT_EQ(rig.open(), "");
+            EXPECT_EQ(rig.state, (TestState{1, 2, 3, 4}));
+            EXPECT_EQ(rig.files->superblock().healed_count(), 1U);
+            rig.close();
+            ASSERT_EQ(rig.open(), "");
+            EXPECT_EQ(rig.files->superblock().healed_count(), 0U);
+        }
+    }
+}
+
+TEST(MetadataRestart, TwoCopiesOfTheSuperblockThatCannotBeWrittenAreRefused) {
+    for (const DiskOp op : {DiskOp::kWrite, DiskOp::kSync}) {
+        RestartRig rig(1);
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.crash(CrashKind::kPower);
+        rig.disk().add_fault({.op = op, .path_contains = "superblock", .times = 2});
+        const std::string refusal = rig.open();
+        EXPECT_NE(refusal.find(kSuperblockPath), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find("positions 0 and 4096"), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find(kDiskRemedy), std::string::npos) << refusal;
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1}));
+    }
+}
+
+TEST(MetadataRestart, ACopyInTheLogThatCannotBeRestoredIsDoneWithout) {
+    for (const DiskOp op : {DiskOp::kWrite, DiskOp::kSync, DiskOp::kOpen}) {
+        for (const std::uint64_t copy : {0ULL, 1ULL}) {
+            RestartRig rig(1);
+            ASSERT_EQ(rig.open(), "");
+            rig.append(1);
+            rig.append(2);
+            rig.world.run_for(kSecond);
+            rig.crash(CrashKind::kPower);
+            ASSERT_TRUE(
+                rig.disk().corrupt(kFirstFile, copy * rig.region() + kWalBlockBytes + 70, 1));
+            // It is opened once to be read.
+            rig.disk().add_fault({.op = op,
+                                  .path_contains = "journal.wal.0000000001",
+                                  .skip = op == DiskOp::kOpen ? 1U : 0U});
+            ASSERT_EQ(rig.open(), "");
+            EXPECT_EQ(rig.disk().fault_count(), 1U);
+            rig.go_on();
+            rig.append(3);
+            EXPECT_EQ(rig.files->wal().file_count(), 2U) << "nothing goes behind it";
+            rig.crash(CrashKind::kPower);
+            ASSERT_EQ(rig.open(), "");
+            EXPECT_EQ(rig.state, (TestState{1, 2, 3}));
+            if (op == DiskOp::kOpen) {  // the others may have written it
+                EXPECT_EQ(rig.files->wal().healed_count(), 1U);
+            }
+        }
+    }
+}
+
+TEST(MetadataRestart, ALastBatchThatCannotBeWrittenAgainIsRefused) {
+    for (const std::uint64_t copy : {0ULL, 1ULL}) {
+        for (const std::int32_t error : {EIO, ENOSPC}) {
+            RestartRig rig(1);
+            ASSERT_EQ(rig.open(), "");
+            rig.append(1);
+            rig.append(2);
+            rig.crash(CrashKind::kPower);
+            rig.disk().add_fault({.op = DiskOp::kWrite,
+                                  .path_contains = "journal.wal.0000000001",
+                                  .skip = copy,
+                                  .error = error});
+            const std::string refusal = rig.open();
+            EXPECT_NE(refusal.find(kFirstFile), std::string::npos) << refusal;
+            EXPECT_NE(refusal.find("position " + std::to_string(copy * rig.region() + 8192)),
+                      std::string::npos)
+                << refusal;
+            EXPECT_NE(refusal.find(error == EIO ? kDiskRemedy : kRoomRemedy), std::string::npos)
+                << refusal;
+            ASSERT_EQ(rig.open(), "");
+            EXPECT_EQ(rig.state, (TestState{1, 2}));
+        }
+    }
+}
 
 // One read that fails by chance takes nothing away.
 TEST(MetadataRestart, EveryReadOfAStartMayFailOnce) {

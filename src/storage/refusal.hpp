@@ -3,6 +3,7 @@
 // fails while something is healed, a part of it is.
 #pragma once
 
+#include <cerrno>
 #include <expected>
 #include <string>
 #include <utility>
@@ -21,6 +22,15 @@ using OrRefusal = std::expected<T, Refusal>;
 
 [[nodiscard]] inline std::unexpected<Refusal> refuse(const Error& error, std::string text) {
     return std::unexpected(Refusal{.error = error, .text = std::move(text)});
+}
+
+/// What helps when the disk fails while copies are written again.
+inline constexpr const char* kDiskRemedy =
+    "the disk fails: copy what can be read of the data directory to another one, and start there";
+inline constexpr const char* kRoomRemedy = "make room on the disk";
+
+[[nodiscard]] inline const char* remedy_of(const Error& error) noexcept {
+    return error.os_errno == ENOSPC || error.os_errno == EDQUOT ? kRoomRemedy : kDiskRemedy;
 }
 
 /// What helps against every damage that no copy on this disk can heal.

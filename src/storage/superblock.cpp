@@ -226,11 +226,10 @@ Task<OrRefusal<void>> Superblock::load() {
 Task<OrRefusal<void>> Superblock::settle() {
     co_await turn_.acquire();
     const bool was_settled = settled_;
-    const Status written = co_await write_all_copies();
+    OrRefusal<void> written = co_await write_all_copies();
     turn_.release();
     if (!written.has_value()) {
-        co_return refuse(written.error(), std::format("cannot write the copies of {} again: {}",
-                                                      path_, to_string(written.error())));
+        co_return written;
     }
     if (!was_settled && healed_count_ != 0) {
         observe::log_warn("storage", "rewrote copies of the superblock that were damaged or old",
@@ -245,28 +244,51 @@ Task<OrRefusal<void>> Superblock::settle() {
 /// once it was written again, a sync alone does nothing. One copy at a time: first those that did
 /// not verify, then those of older sequences, then those that say what counts, so that a power loss
 /// never meets the only whole one, nor more than one of the others.
-Task<Status> Superblock::write_all_copies() {
+///
+/// One that the disk does not take is done without until the next start: three are enough.
+Task<OrRefusal<void>> Superblock::write_all_copies() {
     if (settled_) {
-        co_return Status{};
+        co_return OrRefusal<void>{};
     }
     const SuperblockCopy copy = encode_superblock(state_, sequence_);
     const auto rank = [this](std::size_t i) { return current_[i] ? 2 : verified_[i] ? 1 : 0; };
     for (const int turn : {0, 1, 2}) {
         for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
-            if (rank(i) == turn) {
-                GALGO_CO_TRY(co_await write_copies(copy, i, 1));
+            const Status written = rank(i) == turn ? co_await write_copies(copy, i, 1) : Status{};
+            if (written.has_value()) {
+                continue;
             }
+            if (left_out_.has_value()) {
+                co_return refuse(
+                    written.error(),
+                    std::format("cannot write copies {} and {} of {} again, at positions {} and "
+                                "{}: {}: {}",
+                                *left_out_, i, path_, *left_out_ * kSuperblockCopyBytes,
+                                i * kSuperblockCopyBytes, to_string(written.error()),
+                                remedy_of(written.error())));
+            }
+            left_out_ = i;
+            observe::log_error("storage", "a copy of the superblock cannot be written",
+                               {{"path", path_},
+                                {"position", i * kSuperblockCopyBytes},
+                                {"error", to_string(written.error())},
+                                {"remedy", remedy_of(written.error())}});
         }
     }
+    if (left_out_.has_value()) {
+        ++sequence_;  // what the disk may show of it one day is older than what comes
+    }
     settled_ = true;
-    co_return Status{};
+    co_return OrRefusal<void>{};
 }
 
-/// Copies [first, first + count), synced.
+/// Copies [first, first + count), synced; without the one that is left out.
 Task<Status> Superblock::write_copies(const SuperblockCopy& copy, std::size_t first,
                                       std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
-        GALGO_CO_TRY(co_await runtime::write_all(io_, file_, copy, i * kSuperblockCopyBytes));
+        if (left_out_ != i) {
+            GALGO_CO_TRY(co_await runtime::write_all(io_, file_, copy, i * kSuperblockCopyBytes));
+        }
     }
     co_return co_await runtime::sync(io_, file_);
 }
@@ -277,7 +299,10 @@ Task<Status> Superblock::update(UniqueFunction<void(SuperblockState&)> change) {
     if (poisoned_.has_value()) {
         status = std::unexpected(*poisoned_);
     } else {
-        status = co_await write_all_copies();
+        const OrRefusal<void> settled = co_await write_all_copies();
+        if (!settled.has_value()) {
+            status = std::unexpected(settled.error().error);
+        }
         SuperblockState next = state_;
         change(next);
         const SuperblockCopy copy = encode_superblock(next, sequence_ + 1);

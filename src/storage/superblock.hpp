@@ -96,7 +96,7 @@ class Superblock {
     [[nodiscard]] std::uint32_t healed_count() const noexcept { return healed_count_; }
 
     /// Makes what opening found durable and heals copies, once; update() does it where it was not
-    /// done.
+    /// done. One copy that the disk does not take is left out until the next start.
     coro::Task<OrRefusal<void>> settle();
     /// Changes the state durably: `change` is called on the state of that moment, and state() shows
     /// it when this returns without error. Updates run one after another.
@@ -108,7 +108,7 @@ class Superblock {
 
     coro::Task<OrRefusal<void>> create(SuperblockState initial);
     coro::Task<OrRefusal<void>> load();
-    coro::Task<Status> write_all_copies();
+    coro::Task<OrRefusal<void>> write_all_copies();
     coro::Task<Status> write_copies(const SuperblockCopy& copy, std::size_t first,
                                     std::size_t count);
 
@@ -123,6 +123,7 @@ class Superblock {
     bool settled_ = false;  ///< the copies are on the disk as they were read
     std::array<bool, kSuperblockCopies> verified_{};  ///< when it was opened
     std::array<bool, kSuperblockCopies> current_{};   ///< and of the highest sequence
+    std::optional<std::size_t> left_out_;             ///< a copy that could not be written again
     std::string damaged_;                             ///< the others, for the log
 };
 

@@ -122,7 +122,8 @@ class Wal : public coro::Anchored {
     /// What has to be rewritten in a file once all of the log was read.
     struct Repair {
         std::uint64_t generation = 0;
-        std::uint64_t file_bytes = 0;
+        std::uint64_t file_bytes = 0;  ///< that a whole file has
+        std::uint64_t found_bytes = 0;
         struct Piece {
             std::uint64_t position = 0;
             std::vector<std::byte> bytes;
@@ -144,8 +145,7 @@ class Wal : public coro::Anchored {
     [[nodiscard]] OrRefusal<void> check_known(std::uint64_t generation) const;
     coro::Task<OrRefusal<void>> judge_above(Scan& scan, std::uint64_t generation_last);
     coro::Task<Status> repair(const Repair& repair);
-    coro::Task<Status> rewrite(std::uint64_t generation, std::array<std::uint64_t, 2> positions,
-                               ConstBytes batch);
+    coro::Task<OrRefusal<void>> rewrite_last(const Scan& scan);
     static coro::Task<void> commit(coro::Anchor<Wal> wal);
     static coro::Task<void> make_ahead(coro::Anchor<Wal> wal);
     void start_making_ahead();
@@ -174,8 +174,8 @@ class Wal : public coro::Anchored {
     OpNumber queued_;  ///< last op that was handed to append()
     observe::Histogram* sync_times_ = nullptr;
     bool ends_in_mark_ = true;
-    bool ends_torn_ = false;                            ///< the next batch goes into a new file
-    std::optional<File> next_;                          ///< made ahead
+    bool ends_torn_ = false;    ///< or damaged: the next batch goes into a new file
+    std::optional<File> next_;  ///< made ahead
     runtime::FileHandle next_file_ = runtime::kNoFile;  ///< it, once open
     bool next_failed_ = false;
     bool making_ahead_ = false;

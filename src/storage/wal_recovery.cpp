@@ -252,7 +252,8 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
     const std::uint64_t b_bytes = std::min(facts->size_bytes - a_bytes, region);
 
     // Only what does not verify is written, so that a power loss in the middle costs nothing.
-    Repair repair{.generation = generation, .file_bytes = 2 * region};
+    Repair repair{
+        .generation = generation, .file_bytes = 2 * region, .found_bytes = facts->size_bytes};
     for (const auto& [part, begin] : {std::pair(&a, std::uint64_t{0}), std::pair(&b, region)}) {
         for (const std::uint64_t at : part->unreadable) {
             repair.pieces.push_back({begin + at, std::vector<std::byte>(kWalBlockBytes)});
@@ -370,8 +371,7 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
             position, region + position, kRestoreRemedy));
     }
     if (a_bytes != region || b_bytes != region) {
-        // The lost part of a region is written again from the whole one, batch by batch above;
-        // the rest of it is zeros, which extending the file gives.
+        // The lost part of a region is written again: zeros, and then what the whole one has.
         observe::log_warn("storage", "a file of the metadata log was cut short and is restored",
                           {{"path", path}, {"bytes", facts->size_bytes}});
     }
@@ -496,24 +496,30 @@ Task<OrRefusal<void>> Wal::finish_recovery(Scan& scan) {
     if (!settled.has_value()) {
         co_return settled;
     }
-    for (const Repair& piece : scan.repairs) {
-        const std::string path = wal_path(options_.directory, piece.generation);
-        const Status done = co_await repair(piece);
-        if (!done.has_value()) {
-            co_return refuse(done.error(), std::format("cannot restore the damaged copy in {}: {}",
-                                                       path, to_string(done.error())));
+    bool last_damaged = false;
+    for (const Repair& one : scan.repairs) {
+        const std::string path = wal_path(options_.directory, one.generation);
+        const std::uint64_t position =
+            one.pieces.empty() ? one.found_bytes : one.pieces.front().position;
+        const Status done = co_await repair(one);
+        if (done.has_value()) {
+            observe::log_warn("storage",
+                              "restored rotten parts of the metadata log from their copies",
+                              {{"path", path}, {"count", one.pieces.size()}});
+            continue;
         }
-        observe::log_warn("storage", "restored rotten parts of the metadata log from their copies",
-                          {{"path", path}, {"count", piece.pieces.size()}});
+        // The other copies are whole: the log can do without, but nothing goes behind it.
+        last_damaged = last_damaged || one.generation == files_.back().generation;
+        observe::log_error("storage", "rotten parts of the metadata log cannot be restored",
+                           {{"path", path},
+                            {"position", position},
+                            {"error", to_string(done.error())},
+                            {"remedy", remedy_of(done.error())}});
     }
     if (scan.last.has_value()) {
-        const Status written =
-            co_await rewrite(scan.last->generation, scan.last->positions, scan.last->bytes);
+        OrRefusal<void> written = co_await rewrite_last(scan);
         if (!written.has_value()) {
-            co_return refuse(written.error(),
-                             std::format("cannot write the last batch of {} again: {}",
-                                         wal_path(options_.directory, scan.last->generation),
-                                         to_string(written.error())));
+            co_return written;
         }
     }
     if (scan.next.has_value()) {
@@ -523,7 +529,8 @@ Task<OrRefusal<void>> Wal::finish_recovery(Scan& scan) {
             next_ = scan.next;
         }
     }
-    ends_torn_ = was_torn_ = !scan.clean_end;
+    was_torn_ = !scan.clean_end;
+    ends_torn_ = was_torn_ || last_damaged;
     if (was_torn_) {
         observe::log_warn("storage",
                           "the metadata log ends in a batch that was never completed and was not "
@@ -537,12 +544,17 @@ Task<Status> Wal::repair(const Repair& repair) {
     const std::string path = wal_path(options_.directory, repair.generation);
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
                         co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite));
-    const Result<runtime::FileFacts> facts = io_.file_facts(path);
     Status status;
-    if (!facts.has_value()) {
-        status = std::unexpected(facts.error());
-    } else if (facts->size_bytes != repair.file_bytes) {
+    if (repair.found_bytes > repair.file_bytes) {
         status = co_await runtime::truncate(io_, file, repair.file_bytes);
+    }
+    // What was cut off is written, because a hole has no room for what comes.
+    const std::vector<std::byte> zeros(kWalBlockBytes);
+    for (std::uint64_t at = repair.found_bytes; at < repair.file_bytes && status.has_value();) {
+        const std::size_t size =
+            static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), repair.file_bytes - at));
+        status = co_await runtime::write_all(io_, file, ConstBytes(zeros).first(size), at);
+        at += size;
     }
     for (const Repair::Piece& piece : repair.pieces) {
         if (status.has_value()) {
@@ -558,23 +570,35 @@ Task<Status> Wal::repair(const Repair& repair) {
 
 /// A batch that was read may come from the page cache of a process whose sync failed: the disk has
 /// it only once it was written again, a sync alone does nothing. One copy after the other, so that
-/// a power loss meets only one of them.
-Task<Status> Wal::rewrite(std::uint64_t generation, std::array<std::uint64_t, 2> positions,
-                          ConstBytes batch) {
-    const std::string path = wal_path(options_.directory, generation);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite));
-    Status status;
-    for (const std::uint64_t position : positions) {
-        if (status.has_value()) {
-            status = co_await runtime::write_all(io_, file, batch, position);
+/// a power loss meets only one of them. When one cannot be written the other is left alone, and the
+/// start refused: what is behind it may be the only one that there is.
+Task<OrRefusal<void>> Wal::rewrite_last(const Scan& scan) {
+    const std::string path = wal_path(options_.directory, scan.last->generation);
+    const auto refused = [&](const Error& error, std::uint64_t position) {
+        return refuse(error, std::format("cannot write the last batch of {} again, at position {}: "
+                                         "{}: {}",
+                                         path, position, to_string(error), remedy_of(error)));
+    };
+    const Result<runtime::FileHandle> file =
+        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite);
+    if (!file.has_value()) {
+        co_return refused(file.error(), scan.last->positions[0]);
+    }
+    OrRefusal<void> done;
+    for (const std::uint64_t position : scan.last->positions) {
+        Status status;
+        if (done.has_value()) {
+            status = co_await runtime::write_all(io_, *file, scan.last->bytes, position);
         }
-        if (status.has_value()) {
-            status = co_await runtime::sync(io_, file);
+        if (done.has_value() && status.has_value()) {
+            status = co_await runtime::sync(io_, *file);
+        }
+        if (!status.has_value()) {
+            done = refused(status.error(), position);
         }
     }
-    (void)co_await runtime::close(io_, file);
-    co_return status;
+    (void)co_await runtime::close(io_, *file);
+    co_return done;
 }
 
 /// Not in force are files that were made ahead and are not whole, or were covered by a snapshot,
