@@ -192,8 +192,8 @@ class Trial {
     }
 
  private:
-    /// A start that succeeded has healed: what it acknowledges now is there after the next, and the
-    /// same fault of another place would be healed again.
+    /// A start that succeeded has healed: what it acknowledges now is there after the next, and
+    /// that finds nothing to heal.
     void go_on(const std::string& what) {
         rig_.go_on();
         rig_.append(4711);
@@ -309,8 +309,9 @@ TEST(MetadataFaults, EveryCutWithinTheLast4KiB) {
             const auto next = std::next(file);
             const bool newest = next == image.end() || !next->first.starts_with(kind);
             const std::size_t lowest = content.size() < 4096 ? 0 : content.size() - 4096;
-            for (std::size_t size = lowest; size < content.size();
-                 size += newest && which == 0 ? 1 : which < 2 ? 37 : 149) {
+            for (std::size_t size = lowest; size < content.size(); size += newest && which == 0 ? 1
+                                                                           : which < 2          ? 37
+                                                                                       : 149) {
                 const std::string what = path + " cut to " + std::to_string(size) + ": ";
                 const Trial::Outcome outcome = trial.run(path, what, size % 509 == 0, [&] {
                     EXPECT_TRUE(trial.disk().truncate_to(path, size));

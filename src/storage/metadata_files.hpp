@@ -72,10 +72,6 @@ class MetadataFiles {
     [[nodiscard]] OpNumber snapshot_op() const noexcept { return superblock_->state().snapshot.op; }
     /// The snapshot that opening began with: what lies before it was not shown entry by entry.
     [[nodiscard]] OpNumber loaded_snapshot_op() const noexcept { return loaded_op_; }
-    /// Payload bytes of the newest snapshot.
-    [[nodiscard]] std::uint64_t snapshot_size() const noexcept {
-        return superblock_->state().snapshot.size_bytes;
-    }
     /// Entries behind the newest snapshot that opening found. Entries are counted, not numbers: a
     /// refused change leaves its number out, and many of them must not use up the log.
     [[nodiscard]] std::uint64_t tail_count() const noexcept { return tail_count_; }

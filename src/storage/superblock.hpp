@@ -91,7 +91,6 @@ class Superblock {
     ~Superblock() = default;
 
     [[nodiscard]] const SuperblockState& state() const noexcept { return state_; }
-    [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
     /// Copies that opening found damaged or old.
     [[nodiscard]] std::uint32_t healed_count() const noexcept { return healed_count_; }
 

@@ -10,9 +10,10 @@
 // of one place loses anything; against faults of both copies of the very last batch a mark (an
 // empty batch) is written once the log was idle for one to two seconds, and at the end.
 //
-// Nothing is rewritten in place (a rotten copy is, from the whole one). A file that is full, or
-// that ends in a torn batch, is followed by the next generation, which the superblock names before
-// anything is acknowledged from it. What a snapshot covers goes by whole files.
+// While it runs nothing is written over. A start writes rotten copies again, and the last batch,
+// one copy after the other. A file that is full, or that ends in a torn batch or in one that cannot
+// be restored, is followed by the next generation, which the superblock names before anything is
+// acknowledged from it. One file is in reserve, always. What a snapshot covers goes by whole files.
 //
 // Errors: no next generation (no room, no descriptor) refuses the appends of that group and leaves
 // nothing of them; the next ones try again. After any other failed write or sync poisoned() is true
@@ -46,6 +47,10 @@ class Histogram;
 }
 
 namespace galgo::storage {
+
+namespace detail {
+struct WalPart;
+}
 
 class Wal : public coro::Anchored {
  public:
@@ -119,17 +124,8 @@ class Wal : public coro::Anchored {
         std::uint64_t region_bytes = 0;
         OpNumber op_last;  ///< of its entries, or of those before it
     };
-    /// What has to be rewritten in a file once all of the log was read.
-    struct Repair {
-        std::uint64_t generation = 0;
-        std::uint64_t file_bytes = 0;  ///< that a whole file has
-        std::uint64_t found_bytes = 0;
-        struct Piece {
-            std::uint64_t position = 0;
-            std::vector<std::byte> bytes;
-        };
-        std::vector<Piece> pieces;
-    };
+    struct Repair;
+    struct Reading;
     struct Scan;
 
     Wal(runtime::IoBackend& io, coro::ReadyQueue& ready, Superblock& superblock, Options options);
@@ -139,6 +135,12 @@ class Wal : public coro::Anchored {
     coro::Task<OrRefusal<void>> recover(OnEntry& on_entry);
     coro::Task<OrRefusal<void>> recover_file(Scan& scan, std::uint64_t generation,
                                              OnEntry& on_entry);
+    coro::Task<OrRefusal<std::uint64_t>> find_region(const Reading& reading);
+    [[nodiscard]] std::optional<WalBatch> batch_at(const Scan& scan, const Reading& reading,
+                                                   const detail::WalPart& part,
+                                                   std::uint64_t at) const;
+    OrRefusal<void> replay_batches(Scan& scan, Reading& reading, OnEntry& on_entry);
+    OrRefusal<void> judge_end(Scan& scan, const Reading& reading) const;
     OrRefusal<void> take_entries(const WalBatch& batch, ConstBytes bytes, const std::string& path,
                                  std::uint64_t position, OnEntry& on_entry);
     coro::Task<OrRefusal<void>> finish_recovery(Scan& scan);

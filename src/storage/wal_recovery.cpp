@@ -1,5 +1,5 @@
-// Opening the log of the metadata group: all of it is read and judged first, then changed. See the
-// head of wal.hpp for what is torn and what is rotten.
+// Opening the log of the metadata group: all of it is read and judged, and nothing changed; that is
+// in wal_heal.cpp. See the head of wal.hpp for what is torn and what is rotten.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -7,12 +7,13 @@
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
-#include "storage/detail/replace_file.hpp"
+#include "storage/detail/wal_scan.hpp"
 #include "storage/wal.hpp"
 
 namespace galgo::storage {
 
 using coro::Task;
+using detail::WalPart;
 
 namespace {
 
@@ -24,16 +25,10 @@ bool all_zero(ConstBytes bytes) {
     return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// A part of a file. Zeros stand for what could not be read, or lies behind the end.
-struct Part {
-    std::vector<std::byte> bytes;
-    std::vector<std::uint64_t> unreadable;  ///< begins of blocks, ascending
-};
-
 /// Reads `size` bytes, whole blocks. What the disk cannot give costs a block, not more.
-Task<Part> read_part(runtime::IoBackend& io, runtime::FileHandle file, std::uint64_t position,
-                     std::size_t size) {
-    Part part{.bytes = std::vector<std::byte>(size)};
+Task<WalPart> read_part(runtime::IoBackend& io, runtime::FileHandle file, std::uint64_t position,
+                        std::size_t size) {
+    WalPart part{.bytes = std::vector<std::byte>(size)};
     const Result<std::size_t> got = co_await runtime::read(io, file, part.bytes, position);
     if (got.has_value()) {
         co_return part;
@@ -66,22 +61,6 @@ bool is_unused(ConstBytes file, const WalSeal& seal) {
 
 }  // namespace
 
-/// What opening has learnt so far.
-struct Wal::Scan {
-    bool first_batch = true;  ///< any sequence may come: older generations are gone
-    std::string end_path;     ///< where the file before ended, for the text of a refusal
-    std::uint64_t end_position = 0;
-    bool clean_end = true;  ///< nothing but zeros where the last file ends
-    std::vector<Repair> repairs;
-    struct Last {
-        std::uint64_t generation = 0;
-        std::array<std::uint64_t, 2> positions{};  ///< of its copies, in the file
-        std::vector<std::byte> bytes;
-    };
-    std::optional<Last> last;  ///< batch
-    std::optional<File> next;  ///< made ahead, whole and unused
-};
-
 Task<OrRefusal<std::unique_ptr<Wal>>> Wal::open(runtime::IoBackend& io, coro::ReadyQueue& ready,
                                                 Superblock& superblock, Options options,
                                                 OnEntry on_entry) {
@@ -101,48 +80,6 @@ Task<OrRefusal<std::unique_ptr<Wal>>> Wal::open(runtime::IoBackend& io, coro::Re
         co_return std::unexpected(std::move(done.error()));
     }
     co_return wal;
-}
-
-/// The superblock names no generation: nothing was ever acknowledged, or it has lost what it knew.
-Task<OrRefusal<void>> Wal::start_new() {
-    OrRefusal<void> known = check_known(1);
-    if (!known.has_value()) {
-        co_return known;
-    }
-    Scan scan;
-    OrRefusal<void> above = co_await judge_above(scan, 0);
-    if (!above.has_value()) {
-        co_return above;
-    }
-    const File file{.generation = 1, .region_bytes = options_.region_bytes};
-    const std::string path = wal_path(options_.directory, file.generation);
-    OrRefusal<void> settled = co_await superblock_.settle();
-    if (!settled.has_value()) {
-        co_return settled;
-    }
-    Status status = co_await make_file(file);
-    if (status.has_value()) {
-        status = co_await superblock_.update([](SuperblockState& state) {
-            state.wal_first = 1;
-            state.wal_last = 1;
-        });
-    }
-    if (status.has_value()) {
-        const Result<runtime::FileHandle> opened =
-            co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite);
-        if (opened.has_value()) {
-            file_ = *opened;
-        } else {
-            status = std::unexpected(opened.error());
-        }
-    }
-    if (!status.has_value()) {
-        co_return refuse(status.error(),
-                         std::format("cannot make {}: {}", path, to_string(status.error())));
-    }
-    files_.push_back(file);
-    position_ = kWalBlockBytes;
-    co_return OrRefusal<void>{};
 }
 
 std::unexpected<Refusal> Wal::no_entries() const {
@@ -182,8 +119,53 @@ Task<OrRefusal<void>> Wal::recover(OnEntry& on_entry) {
     co_return co_await finish_recovery(scan);
 }
 
+/// The header stands at the begin of both regions; the second is found by the first, or by the size
+/// of a whole file.
+Task<OrRefusal<std::uint64_t>> Wal::find_region(const Reading& reading) {
+    std::vector<std::byte> block(kWalBlockBytes);
+    Result<std::uint64_t> region_bytes = fail(ErrorCode::kInvalidFormat);
+    std::string unreadable;
+    const std::uint64_t middle = reading.size_bytes / 2;
+    const std::array<std::uint64_t, 2> places{0, middle};
+    for (const std::uint64_t position : places) {
+        std::ranges::fill(block, std::byte{0});
+        const Result<std::size_t> got = co_await runtime::read(io_, file_, block, position);
+        if (!got.has_value()) {
+            unreadable = std::format(" (cannot be read: {})", to_string(got.error()));
+        }
+        const Result<std::uint64_t> decoded = decode_wal_header(block, seal_of(reading.generation));
+        if (decoded.has_value() && (position == 0 || *decoded == middle)) {
+            region_bytes = *decoded;
+            break;
+        }
+        if (!decoded.has_value() && decoded.error().code != ErrorCode::kInvalidFormat) {
+            region_bytes = decoded;
+        }
+    }
+    if (!region_bytes.has_value()) {
+        switch (region_bytes.error().code) {
+            case ErrorCode::kInvalidVersion:
+                co_return refuse(region_bytes.error(),
+                                 std::format("{} was written by another version: use that version",
+                                             reading.path));
+            case ErrorCode::kStateFileCorrupted:
+                co_return damaged(
+                    std::format("{} is not the file that belongs here (its header at "
+                                "position 0 names another directory or generation): "
+                                "{}",
+                                reading.path, kRestoreRemedy));
+            default:
+                co_return damaged(std::format(
+                    "{} has {} bytes and no whole header at positions 0 and {}{}: {}", reading.path,
+                    reading.size_bytes, middle, unreadable, kRestoreRemedy));
+        }
+    }
+    co_return *region_bytes;
+}
+
 Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, OnEntry& on_entry) {
-    const std::string path = wal_path(options_.directory, generation);
+    Reading reading{.generation = generation, .path = wal_path(options_.directory, generation)};
+    const std::string& path = reading.path;
     const Result<runtime::FileFacts> facts = io_.file_facts(path);
     if (!facts.has_value()) {
         co_return refuse(facts.error(),
@@ -204,77 +186,70 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
     }
     file_ = *opened;
 
-    // The header stands at the begin of both regions; the second is found by the first, or by the
-    // size of a whole file.
-    const WalSeal seal = seal_of(generation);
-    std::vector<std::byte> block(kWalBlockBytes);
-    Result<std::uint64_t> region_bytes = fail(ErrorCode::kInvalidFormat);
-    std::string unreadable;
-    const std::uint64_t middle = facts->size_bytes / 2;
-    const std::array<std::uint64_t, 2> places{0, middle};
-    for (const std::uint64_t position : places) {
-        std::ranges::fill(block, std::byte{0});
-        const Result<std::size_t> got = co_await runtime::read(io_, file_, block, position);
-        if (!got.has_value()) {
-            unreadable = std::format(" (cannot be read: {})", to_string(got.error()));
-        }
-        const Result<std::uint64_t> decoded = decode_wal_header(block, seal);
-        if (decoded.has_value() && (position == 0 || *decoded == middle)) {
-            region_bytes = *decoded;
-            break;
-        }
-        if (!decoded.has_value() && decoded.error().code != ErrorCode::kInvalidFormat) {
-            region_bytes = decoded;
-        }
+    reading.size_bytes = facts->size_bytes;
+    const OrRefusal<std::uint64_t> found = co_await find_region(reading);
+    if (!found.has_value()) {
+        co_return std::unexpected(found.error());
     }
-    if (!region_bytes.has_value()) {
-        switch (region_bytes.error().code) {
-            case ErrorCode::kInvalidVersion:
-                co_return refuse(
-                    region_bytes.error(),
-                    std::format("{} was written by another version: use that version", path));
-            case ErrorCode::kStateFileCorrupted:
-                co_return damaged(
-                    std::format("{} is not the file that belongs here (its header at "
-                                "position 0 names another directory or generation): "
-                                "{}",
-                                path, kRestoreRemedy));
-            default:
-                co_return damaged(
-                    std::format("{} has {} bytes and no whole header at positions 0 and {}{}: {}",
-                                path, facts->size_bytes, middle, unreadable, kRestoreRemedy));
-        }
+    const std::uint64_t region = reading.region = *found;
+    for (const std::size_t copy : {0U, 1U}) {
+        const std::uint64_t begin = copy * region;
+        WalPart& part = reading.parts.at(copy);
+        part = co_await read_part(io_, file_, begin, static_cast<std::size_t>(region));
+        part.present = std::min(std::max(reading.size_bytes, begin) - begin, region);
     }
-    const std::uint64_t region = *region_bytes;
-    const Part a = co_await read_part(io_, file_, 0, static_cast<std::size_t>(region));
-    const Part b = co_await read_part(io_, file_, region, static_cast<std::size_t>(region));
-    const std::uint64_t a_bytes = std::min(facts->size_bytes, region);
-    const std::uint64_t b_bytes = std::min(facts->size_bytes - a_bytes, region);
-
+    reading.repair = {.generation = generation,
+                      .file_bytes = 2 * region,
+                      .found_bytes = reading.size_bytes,
+                      .pieces = {}};
     // Only what does not verify is written, so that a power loss in the middle costs nothing.
-    Repair repair{
-        .generation = generation, .file_bytes = 2 * region, .found_bytes = facts->size_bytes};
-    for (const auto& [part, begin] : {std::pair(&a, std::uint64_t{0}), std::pair(&b, region)}) {
-        for (const std::uint64_t at : part->unreadable) {
-            repair.pieces.push_back({begin + at, std::vector<std::byte>(kWalBlockBytes)});
+    for (const std::size_t copy : {0U, 1U}) {
+        const WalPart& part = reading.parts.at(copy);
+        for (const std::uint64_t at : part.unreadable) {
+            reading.repair.pieces.push_back(
+                {copy * region + at, std::vector<std::byte>(kWalBlockBytes)});
         }
-        if (decode_wal_header(part->bytes, seal) != region) {
-            repair.pieces.push_back({begin, encode_wal_header(seal, region)});
+        if (decode_wal_header(part.bytes, seal_of(generation)) != region) {
+            reading.repair.pieces.push_back(
+                {copy * region, encode_wal_header(seal_of(generation), region)});
         }
     }
-    // A batch that came before, and stands here too, was written to the wrong place.
-    const auto batch_at = [&](const Part& part, std::uint64_t at) {
-        std::optional<WalBatch> found =
-            decode_wal_batch(part.bytes, static_cast<std::size_t>(at), seal);
-        if (found.has_value() && !scan.first_batch && found->sequence <= sequence_) {
-            found.reset();
-        }
-        return found;
-    };
-    std::uint64_t position = kWalBlockBytes;
+    OrRefusal<void> done = replay_batches(scan, reading, on_entry);
+    if (done.has_value()) {
+        done = judge_end(scan, reading);
+    }
+    if (!done.has_value()) {
+        co_return done;
+    }
+    scan.end_path = path;
+    scan.end_position = reading.position;
+    if (!reading.repair.pieces.empty() || reading.size_bytes != 2 * region) {
+        scan.repairs.push_back(std::move(reading.repair));
+    }
+    files_.push_back({.generation = generation, .region_bytes = region, .op_last = head_});
+    position_ = reading.position;
+    co_return OrRefusal<void>{};
+}
+
+/// A batch that came before, and stands here too, was written to the wrong place.
+std::optional<WalBatch> Wal::batch_at(const Scan& scan, const Reading& reading, const WalPart& part,
+                                      std::uint64_t at) const {
+    std::optional<WalBatch> found =
+        decode_wal_batch(part.bytes, static_cast<std::size_t>(at), seal_of(reading.generation));
+    if (found.has_value() && !scan.first_batch && found->sequence <= sequence_) {
+        found.reset();
+    }
+    return found;
+}
+
+OrRefusal<void> Wal::replay_batches(Scan& scan, Reading& reading, OnEntry& on_entry) {
+    const auto& [a, b] = reading.parts;
+    const std::string& path = reading.path;
+    const std::uint64_t region = reading.region;
+    std::uint64_t& position = reading.position;
     while (position < region) {
-        std::optional<WalBatch> from_a = batch_at(a, position);
-        std::optional<WalBatch> from_b = batch_at(b, position);
+        std::optional<WalBatch> from_a = batch_at(scan, reading, a, position);
+        std::optional<WalBatch> from_b = batch_at(scan, reading, b, position);
         if (from_a.has_value() && from_b.has_value() && from_a->sequence != from_b->sequence) {
             // So was one that came later.
             (from_a->sequence < from_b->sequence ? from_b : from_a).reset();
@@ -289,19 +264,19 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
         if (from_a.has_value() && from_b.has_value() &&
             !std::ranges::equal(whole,
                                 ConstBytes(b.bytes).subspan(position, from_b->padded_bytes()))) {
-            co_return damaged(
+            return damaged(
                 std::format("{}: the batches at positions {} and {} are both whole, and differ: {}",
                             path, position, region + position, kRestoreRemedy));
         }
         if (scan.first_batch && batch.op_before > options_.snapshot_op) {
-            co_return damaged(
+            return damaged(
                 std::format("changes {} to {} are missing: the snapshot ends before them, and the "
                             "log begins behind them, in {} at position {}: {}",
                             options_.snapshot_op.next().value(), batch.op_before.value(), path,
                             position, kRestoreRemedy));
         }
         if (!scan.first_batch && batch.sequence != sequence_ + 1) {
-            co_return damaged(
+            return damaged(
                 std::format("{} is damaged at position {}{}: batch {} stands where {} was written "
                             "and acknowledged: {}",
                             scan.end_path.empty() ? path : scan.end_path,
@@ -315,75 +290,75 @@ Task<OrRefusal<void>> Wal::recover_file(Scan& scan, std::uint64_t generation, On
         scan.first_batch = false;
         scan.end_path.clear();
         if (!from_a.has_value() || !from_b.has_value()) {
-            repair.pieces.push_back(
+            reading.repair.pieces.push_back(
                 {(from_a.has_value() ? region : 0) + position, {whole.begin(), whole.end()}});
             ++healed_count_;
         }
         OrRefusal<void> taken = take_entries(batch, whole, path, position, on_entry);
         if (!taken.has_value()) {
-            co_return taken;
+            return taken;
         }
         sequence_ = batch.sequence;
         if (batch.op_last > superblock_.state().snapshot.op) {
             log_bytes_ += size;
         }
         ends_in_mark_ = batch.kind == WalBatchKind::kMark;
-        scan.last = {.generation = generation,
+        scan.last = {.generation = reading.generation,
                      .positions = {position, region + position},
                      .bytes = {whole.begin(), whole.end()}};
         position += size;
     }
+    return {};
+}
 
-    // Here the log of this file ends. A batch further on says that it did not.
+/// Here the log of this file ends, if a batch further on does not say that it did not.
+OrRefusal<void> Wal::judge_end(Scan& scan, const Reading& reading) const {
+    const auto& [a, b] = reading.parts;
+    const std::string& path = reading.path;
+    const std::uint64_t region = reading.region;
+    const std::uint64_t position = reading.position;
     for (std::uint64_t at = position + kWalBlockBytes; at < region; at += kWalBlockBytes) {
-        if (batch_at(a, at).has_value() || batch_at(b, at).has_value()) {
-            co_return damaged(
+        if (batch_at(scan, reading, a, at).has_value() ||
+            batch_at(scan, reading, b, at).has_value()) {
+            return damaged(
                 std::format("{} is damaged at position {} and at its copy, position {}; the whole "
                             "batch at {} says that what stood there was acknowledged: {}",
                             path, position, region + position, at, kRestoreRemedy));
         }
     }
-    const auto clean_at = [&](const Part& part) {
+    const auto clean_at = [&](const WalPart& part) {
         return position >= region ||
                all_zero(ConstBytes(part.bytes).subspan(position, kWalBlockBytes));
     };
-    const bool clean = clean_at(a) && clean_at(b);
+    scan.clean_end = clean_at(a) && clean_at(b);
     // A copy that cannot be read may have been whole; one that can, and is not, was not, and where
     // the other one was this log would need two faults to lose it. What a cut took counts up to the
     // end of the batch, and one cut takes both. Only the last file can end before what was
     // acknowledged: of the others the next batch, and the commit of the superblock, tell.
-    const auto cannot_be_told = [&](const Part& part, std::uint64_t present) {
+    const auto cannot_be_told = [&](const WalPart& part) {
         if (position >= region) {
             return false;
         }
-        const bool readable = position + kWalBlockBytes <= present &&
+        const bool readable = position + kWalBlockBytes <= part.present &&
                               std::ranges::find(part.unreadable, position) == part.unreadable.end();
-        const bool complete =
-            present == region && (part.unreadable.empty() || part.unreadable.back() < position);
+        const bool complete = part.present == region &&
+                              (part.unreadable.empty() || part.unreadable.back() < position);
         return !readable || (!complete && !clean_at(part));
     };
-    if (generation == superblock_.state().wal_last && cannot_be_told(a, a_bytes) &&
-        cannot_be_told(b, b_bytes)) {
-        co_return damaged(std::format(
+    if (reading.generation == superblock_.state().wal_last && cannot_be_told(a) &&
+        cannot_be_told(b)) {
+        return damaged(std::format(
             "{} has {} of {} bytes, of which {} blocks cannot be read: what stood at position {} "
             "and at its copy, position {}, cannot be told: {}",
-            path, facts->size_bytes, 2 * region, a.unreadable.size() + b.unreadable.size(),
+            path, reading.size_bytes, 2 * region, a.unreadable.size() + b.unreadable.size(),
             position, region + position, kRestoreRemedy));
     }
-    if (a_bytes != region || b_bytes != region) {
+    if (reading.size_bytes < 2 * region) {
         // The lost part of a region is written again: zeros, and then what the whole one has.
         observe::log_warn("storage", "a file of the metadata log was cut short and is restored",
-                          {{"path", path}, {"bytes", facts->size_bytes}});
+                          {{"path", path}, {"bytes", reading.size_bytes}});
     }
-    scan.end_path = path;
-    scan.end_position = position;
-    scan.clean_end = clean;
-    if (!repair.pieces.empty() || facts->size_bytes != repair.file_bytes) {
-        scan.repairs.push_back(std::move(repair));
-    }
-    files_.push_back({.generation = generation, .region_bytes = region, .op_last = head_});
-    position_ = position;
-    co_return OrRefusal<void>{};
+    return {};
 }
 
 OrRefusal<void> Wal::take_entries(const WalBatch& batch, ConstBytes bytes, const std::string& path,
@@ -462,7 +437,7 @@ Task<OrRefusal<void>> Wal::judge_above(Scan& scan, std::uint64_t generation_last
                              std::format("cannot open {}: {}", path, to_string(file.error())));
         }
         const std::uint64_t size = std::min(facts->size_bytes, 2 * kWalRegionBytesMax);
-        const Part whole = co_await read_part(io_, *file, 0, static_cast<std::size_t>(size));
+        const WalPart whole = co_await read_part(io_, *file, 0, static_cast<std::size_t>(size));
         (void)co_await runtime::close(io_, *file);
         const WalSeal seal = seal_of(generation);
         for (std::size_t at = 0; at < whole.bytes.size(); at += kWalBlockBytes) {
@@ -488,131 +463,6 @@ Task<OrRefusal<void>> Wal::judge_above(Scan& scan, std::uint64_t generation_last
         }
     }
     co_return OrRefusal<void>{};
-}
-
-/// Only now is anything changed on disk.
-Task<OrRefusal<void>> Wal::finish_recovery(Scan& scan) {
-    OrRefusal<void> settled = co_await superblock_.settle();
-    if (!settled.has_value()) {
-        co_return settled;
-    }
-    bool last_damaged = false;
-    for (const Repair& one : scan.repairs) {
-        const std::string path = wal_path(options_.directory, one.generation);
-        const std::uint64_t position =
-            one.pieces.empty() ? one.found_bytes : one.pieces.front().position;
-        const Status done = co_await repair(one);
-        if (done.has_value()) {
-            observe::log_warn("storage",
-                              "restored rotten parts of the metadata log from their copies",
-                              {{"path", path}, {"count", one.pieces.size()}});
-            continue;
-        }
-        // The other copies are whole: the log can do without, but nothing goes behind it.
-        last_damaged = last_damaged || one.generation == files_.back().generation;
-        observe::log_error("storage", "rotten parts of the metadata log cannot be restored",
-                           {{"path", path},
-                            {"position", position},
-                            {"error", to_string(done.error())},
-                            {"remedy", remedy_of(done.error())}});
-    }
-    if (scan.last.has_value()) {
-        OrRefusal<void> written = co_await rewrite_last(scan);
-        if (!written.has_value()) {
-            co_return written;
-        }
-    }
-    if (scan.next.has_value()) {
-        // A process that was killed behind the making of a file has not synced its name.
-        const Status named = co_await runtime::sync_directory(io_, options_.directory);
-        if (named.has_value()) {
-            next_ = scan.next;
-        }
-    }
-    was_torn_ = !scan.clean_end;
-    ends_torn_ = was_torn_ || last_damaged;
-    if (was_torn_) {
-        observe::log_warn("storage",
-                          "the metadata log ends in a batch that was never completed and was not "
-                          "acknowledged",
-                          {{"path", scan.end_path}, {"position", scan.end_position}});
-    }
-    co_return OrRefusal<void>{};
-}
-
-Task<Status> Wal::repair(const Repair& repair) {
-    const std::string path = wal_path(options_.directory, repair.generation);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite));
-    Status status;
-    if (repair.found_bytes > repair.file_bytes) {
-        status = co_await runtime::truncate(io_, file, repair.file_bytes);
-    }
-    // What was cut off is written, because a hole has no room for what comes.
-    const std::vector<std::byte> zeros(kWalBlockBytes);
-    for (std::uint64_t at = repair.found_bytes; at < repair.file_bytes && status.has_value();) {
-        const std::size_t size =
-            static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), repair.file_bytes - at));
-        status = co_await runtime::write_all(io_, file, ConstBytes(zeros).first(size), at);
-        at += size;
-    }
-    for (const Repair::Piece& piece : repair.pieces) {
-        if (status.has_value()) {
-            status = co_await runtime::write_all(io_, file, piece.bytes, piece.position);
-        }
-    }
-    if (status.has_value()) {
-        status = co_await runtime::sync(io_, file);
-    }
-    (void)co_await runtime::close(io_, file);
-    co_return status;
-}
-
-/// A batch that was read may come from the page cache of a process whose sync failed: the disk has
-/// it only once it was written again, a sync alone does nothing. One copy after the other, so that
-/// a power loss meets only one of them. When one cannot be written the other is left alone, and the
-/// start refused: what is behind it may be the only one that there is.
-Task<OrRefusal<void>> Wal::rewrite_last(const Scan& scan) {
-    const std::string path = wal_path(options_.directory, scan.last->generation);
-    const auto refused = [&](const Error& error, std::uint64_t position) {
-        return refuse(error, std::format("cannot write the last batch of {} again, at position {}: "
-                                         "{}: {}",
-                                         path, position, to_string(error), remedy_of(error)));
-    };
-    const Result<runtime::FileHandle> file =
-        co_await runtime::open(io_, path, runtime::OpenMode::kReadWrite);
-    if (!file.has_value()) {
-        co_return refused(file.error(), scan.last->positions[0]);
-    }
-    OrRefusal<void> done;
-    for (const std::uint64_t position : scan.last->positions) {
-        Status status;
-        if (done.has_value()) {
-            status = co_await runtime::write_all(io_, *file, scan.last->bytes, position);
-        }
-        if (done.has_value() && status.has_value()) {
-            status = co_await runtime::sync(io_, *file);
-        }
-        if (!status.has_value()) {
-            done = refused(status.error(), position);
-        }
-    }
-    (void)co_await runtime::close(io_, *file);
-    co_return done;
-}
-
-/// Not in force are files that were made ahead and are not whole, or were covered by a snapshot,
-/// when a process ended.
-Task<void> Wal::sweep() {
-    const std::uint64_t first = files_.front().generation;
-    const std::uint64_t last = files_.back().generation + (next_.has_value() ? 1 : 0);
-    co_await detail::remove_strays(io_, options_.directory, [first, last](std::string_view name) {
-        const std::optional<std::uint64_t> generation = wal_generation(name);
-        return !generation.has_value()                     ? detail::Stray::kForeign
-               : *generation < first || *generation > last ? detail::Stray::kGoes
-                                                           : detail::Stray::kStays;
-    });
-    (void)co_await make_next(options_.region_bytes);
 }
 
 }  // namespace galgo::storage
