@@ -85,6 +85,11 @@ bool Node::replay() {
     if (!check_lives(state)) {
         return false;
     }
+    // Accepted: what nothing names is no evidence any more.
+    (void)run_alone<bool>([this]() -> Task<bool> {
+        co_await metadata_files_->sweep();
+        co_return true;
+    });
     metadata_ = std::make_unique<shard::MetadataPair>(
         cpus_.size(), shard::MetadataCopy{.state = std::move(state), .registry = &stats_registry_});
     observe::log_info("server", "replayed",

@@ -59,6 +59,7 @@ struct PlaneRig : coro::Anchored {
             node, recover_metadata(*node.io, node.queue(), options, {}, registry, *trash));
         ASSERT_TRUE(found.has_value()) << found.error().text;
         files = std::move(found->files);
+        world.run(node, files->sweep());
         clients = std::move(found->clients);
         pair = std::make_unique<MetadataPair>(
             1, MetadataCopy{.state = std::move(found->state), .registry = &registry});
