@@ -58,6 +58,7 @@ class Node {
     void run_offload(const char* name, runtime::OffloadLane lane);
     [[nodiscard]] bool open_metadata(metadata::State& state);
     [[nodiscard]] metadata::StateOptions state_options() const;
+    coro::Task<bool> sweep_metadata();
     [[nodiscard]] bool check_lives(const metadata::State& state);
     [[nodiscard]] runtime::LoopOptions loop_options(ShardIndex shard) const;
     template <class T>

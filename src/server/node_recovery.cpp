@@ -85,11 +85,7 @@ bool Node::replay() {
     if (!check_lives(state)) {
         return false;
     }
-    // Accepted: what nothing names is no evidence any more.
-    (void)run_alone<bool>([this]() -> Task<bool> {
-        co_await metadata_files_->sweep();
-        co_return true;
-    });
+    (void)run_alone<bool>([this] { return sweep_metadata(); });
     metadata_ = std::make_unique<shard::MetadataPair>(
         cpus_.size(), shard::MetadataCopy{.state = std::move(state), .registry = &stats_registry_});
     observe::log_info("server", "replayed",
@@ -135,6 +131,12 @@ bool Node::open_metadata(metadata::State& state) {
     metadata_files_ = std::move(found->files);
     metadata_files_->wal().measure_syncs(*metadata_sync_);
     return true;
+}
+
+/// The start is accepted: what nothing names is no evidence any more.
+Task<bool> Node::sweep_metadata() {
+    co_await metadata_files_->sweep();
+    co_return true;
 }
 
 /// Do the journals know no more than the metadata?
