@@ -3,16 +3,13 @@
 #include <iterator>
 
 #include "base/check.hpp"
-#include "crypto/hash.hpp"
+#include "metadata/detail/sealed.hpp"
 #include "wire/primitives.hpp"
 
 namespace galgo::metadata {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x5443'4D47;  // "GMCT"
-constexpr std::uint16_t kVersion = 1;
-constexpr std::size_t kHeadSize = 8;
-constexpr std::size_t kChecksumSize = 8;
+constexpr detail::SealedKind kKind{.magic = 0x5443'4D47, .version = 1};  // "GMCT"
 
 }  // namespace
 
@@ -20,10 +17,7 @@ constexpr std::size_t kChecksumSize = 8;
 class ClientTableCodec {
  public:
     static std::vector<std::byte> encode(const ClientTable& table) {
-        ByteWriter to;
-        to.put<std::uint32_t>(kMagic);
-        to.put<std::uint16_t>(kVersion);
-        to.put<std::uint16_t>(0);
+        ByteWriter to = detail::begin_sealed(kKind);
         to.put<std::uint32_t>(static_cast<std::uint32_t>(table.entries_.size()));
         for (const auto& [client, entry] : table.entries_) {
             to.put<u128>(client.value());
@@ -40,8 +34,7 @@ class ClientTableCodec {
             put_stamp(to, reply.stamp);
             wire::put_block32(to, reply.bytes);
         }
-        to.put<std::uint64_t>(crypto::xxh3_64(to.bytes()));
-        return std::move(to).take();
+        return detail::seal(std::move(to));
     }
 
     static bool decode(ConstBytes content, ClientTable& table) {
@@ -130,18 +123,8 @@ std::vector<std::byte> encode_client_table(const ClientTable& table) {
 
 Status decode_client_table(ConstBytes bytes, ClientTable& table) {
     GALGO_CHECK(table.client_count() == 0);
-    if (bytes.size() < kHeadSize + kChecksumSize || load<std::uint32_t>(bytes, 0) != kMagic) {
-        return fail(ErrorCode::kStateFileCorrupted);
-    }
-    const ConstBytes content = bytes.first(bytes.size() - kChecksumSize);
-    if (load<std::uint64_t>(bytes, content.size()) != crypto::xxh3_64(content)) {
-        return fail(ErrorCode::kStateFileCorrupted);
-    }
-    if (const auto version = load<std::uint16_t>(bytes, 4); version != kVersion) {
-        return fail(ErrorCode::kInvalidVersion, version);
-    }
-    const bool head_fits = load<std::uint16_t>(bytes, 6) == 0;
-    if (!head_fits || !ClientTableCodec::decode(content.subspan(kHeadSize), table)) {
+    GALGO_TRY_ASSIGN(const ConstBytes content, detail::open_sealed(bytes, kKind));
+    if (!ClientTableCodec::decode(content, table)) {
         ClientTableCodec::clear(table);
         return fail(ErrorCode::kStateFileCorrupted);
     }

@@ -1,8 +1,8 @@
 #include "metadata/node_snapshot.hpp"
 
 #include "base/check.hpp"
-#include "crypto/hash.hpp"
 #include "metadata/client_table_snapshot.hpp"
+#include "metadata/detail/sealed.hpp"
 #include "metadata/snapshot.hpp"
 #include "wire/primitives.hpp"
 
@@ -10,20 +10,14 @@ namespace galgo::metadata {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x534E'4D47;  // "GMNS"
-constexpr std::uint16_t kVersion = 1;
-constexpr std::size_t kHeadSize = 8;
-constexpr std::size_t kChecksumSize = 8;
+constexpr detail::SealedKind kKind{.magic = 0x534E'4D47, .version = 1};  // "GMNS"
 
 }  // namespace
 
 std::vector<std::byte> encode_node_snapshot(const State& state, const ClientTable& clients,
                                             std::span<const EndedLife> ended_lives) {
     GALGO_CHECK(ended_lives.size() <= kEndedLivesMax);
-    ByteWriter to;
-    to.put<std::uint32_t>(kMagic);
-    to.put<std::uint16_t>(kVersion);
-    to.put<std::uint16_t>(0);
+    ByteWriter to = detail::begin_sealed(kKind);
     wire::put_block32(to, encode_snapshot(state));
     wire::put_block32(to, encode_client_table(clients));
     to.put<std::uint32_t>(static_cast<std::uint32_t>(state.sessions().sessions_max()));
@@ -32,32 +26,19 @@ std::vector<std::byte> encode_node_snapshot(const State& state, const ClientTabl
         to.put<std::uint64_t>(partition.value());
         to.put<std::uint64_t>(incarnation.value());
     }
-    to.put<std::uint64_t>(crypto::xxh3_64(to.bytes()));
-    return std::move(to).take();
+    return detail::seal(std::move(to));
 }
 
 Result<NodeSnapshot> decode_node_snapshot(ConstBytes bytes, PartitionStatsRegistry& registry) {
-    const auto corrupted = [](std::size_t position) {
-        return fail(ErrorCode::kStateFileCorrupted, static_cast<std::uint32_t>(position));
-    };
-    if (bytes.size() < kHeadSize + kChecksumSize || load<std::uint32_t>(bytes, 0) != kMagic) {
-        return corrupted(0);
-    }
-    const ConstBytes content = bytes.first(bytes.size() - kChecksumSize);
-    if (load<std::uint64_t>(bytes, content.size()) != crypto::xxh3_64(content)) {
-        return corrupted(content.size());
-    }
-    if (const auto version = load<std::uint16_t>(bytes, 4); version != kVersion) {
-        return fail(ErrorCode::kInvalidVersion, version);
-    }
-    wire::FieldReader from(content.subspan(kHeadSize));
+    GALGO_TRY_ASSIGN(const ConstBytes content, detail::open_sealed(bytes, kKind));
+    wire::FieldReader from(content);
     const ConstBytes state = from.block32();
     const ConstBytes clients = from.block32();
     const std::uint32_t sessions_max = from.u32();
     const std::uint32_t life_count = from.u32();
-    if (from.failed() || sessions_max == 0 || load<std::uint16_t>(bytes, 6) != 0 ||
-        life_count > kEndedLivesMax || from.remaining() != life_count * 2 * sizeof(std::uint64_t)) {
-        return corrupted(kHeadSize + from.position());
+    if (from.failed() || sessions_max == 0 || life_count > kEndedLivesMax ||
+        from.remaining() != life_count * 2 * sizeof(std::uint64_t)) {
+        return detail::corrupted(detail::kSealedHeadSize + from.position());
     }
     GALGO_TRY_ASSIGN(State decoded,
                      decode_snapshot(state, registry, {.sessions_max = sessions_max}));
@@ -69,7 +50,7 @@ Result<NodeSnapshot> decode_node_snapshot(ConstBytes bytes, PartitionStatsRegist
         const auto partition = from.id<PartitionKey>();
         const auto incarnation = from.id<Incarnation>();
         if (incarnation.value() >= snapshot.state.op().value()) {
-            return corrupted(kHeadSize + from.position());
+            return detail::corrupted(detail::kSealedHeadSize + from.position());
         }
         snapshot.ended_lives.emplace_back(partition, incarnation);
     }

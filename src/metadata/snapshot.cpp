@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "crypto/hash.hpp"
+#include "metadata/detail/sealed.hpp"
 #include "metadata/detail/topic_blocks.hpp"
 #include "wire/permissions.hpp"
 #include "wire/primitives.hpp"
@@ -52,10 +52,7 @@ class StateCodec {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4E53'4D47;  // "GMSN"
-constexpr std::uint16_t kVersion = 2;
-constexpr std::size_t kChecksumSize = 8;
-constexpr std::size_t kHeadSize = 8;
+constexpr detail::SealedKind kKind{.magic = 0x4E53'4D47, .version = 2};  // "GMSN"
 
 void put_count(ByteWriter& to, std::size_t count) {
     to.put<std::uint32_t>(static_cast<std::uint32_t>(count));
@@ -97,10 +94,7 @@ void encode_topic(ByteWriter& to, const Topic& topic) {
 }  // namespace
 
 std::vector<std::byte> StateCodec::encode(const State& state) {
-    ByteWriter to;
-    to.put<std::uint32_t>(kMagic);
-    to.put<std::uint16_t>(kVersion);
-    to.put<std::uint16_t>(0);
+    ByteWriter to = detail::begin_sealed(kKind);
     to.put<std::uint64_t>(state.op_.value());
     to.put<std::uint64_t>(state.metadata_revision_.value());
     put_count(to, state.streams_.size());
@@ -140,26 +134,13 @@ std::vector<std::byte> StateCodec::encode(const State& state) {
         to.put<std::uint32_t>(session.user.value());
         to.put<std::uint64_t>(session.last_commit.value());
     }
-    to.put<std::uint64_t>(crypto::xxh3_64(to.bytes()));
-    return std::move(to).take();
+    return detail::seal(std::move(to));
 }
 
 Result<State> StateCodec::decode(ConstBytes bytes, PartitionStatsRegistry& registry,
                                  StateOptions options) {
-    const auto corrupted = [](std::size_t position) {
-        return fail(ErrorCode::kStateFileCorrupted, static_cast<std::uint32_t>(position));
-    };
-    if (bytes.size() < kHeadSize + kChecksumSize || load<std::uint32_t>(bytes, 0) != kMagic) {
-        return corrupted(0);
-    }
-    const ConstBytes content = bytes.first(bytes.size() - kChecksumSize);
-    if (load<std::uint64_t>(bytes, content.size()) != crypto::xxh3_64(content)) {
-        return corrupted(content.size());
-    }
-    if (const auto version = load<std::uint16_t>(bytes, 4); version != kVersion) {
-        return fail(ErrorCode::kInvalidVersion, version);
-    }
-    StateCodec codec(content.subspan(kHeadSize), registry);
+    GALGO_TRY_ASSIGN(const ConstBytes content, detail::open_sealed(bytes, kKind));
+    StateCodec codec(content, registry);
     State state(options);
     state.op_ = codec.op_ = codec.from_.id<OpNumber>();
     state.metadata_revision_ = codec.from_.id<OpNumber>();
@@ -169,12 +150,12 @@ Result<State> StateCodec::decode(ConstBytes bytes, PartitionStatsRegistry& regis
                           codec.index_memberships(state);
     if (!rows_fit || codec.from_.failed() || codec.from_.remaining() != 0 ||
         state.metadata_revision_ > state.op_) {
-        return corrupted(kHeadSize + codec.from_.position());
+        return detail::corrupted(detail::kSealedHeadSize + codec.from_.position());
     }
     // What reads well may still have been written otherwise: then two equal states would have
     // unequal bytes.
     if (!std::ranges::equal(encode(state), bytes)) {
-        return corrupted(0);
+        return detail::corrupted(0);
     }
     return state;
 }
@@ -355,7 +336,7 @@ Result<State> decode_snapshot(ConstBytes bytes, PartitionStatsRegistry& registry
 
 std::uint64_t digest(const State& state) {
     const std::vector<std::byte> bytes = encode_snapshot(state);
-    return load<std::uint64_t>(bytes, bytes.size() - kChecksumSize);
+    return load<std::uint64_t>(bytes, bytes.size() - detail::kSealedChecksumSize);
 }
 
 }  // namespace galgo::metadata
