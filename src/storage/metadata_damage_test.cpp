@@ -270,6 +270,38 @@ TEST(MetadataRestart, EveryReadOfAStartMayFailOnce) {
     }
 }
 
+// ---- an end that is older than what was said
+// --------------------------------------------------------------------------------------------------
+
+// Copied back by hand, or by a file system that lost writes which it had called stable.
+TEST(MetadataRestart, AnOlderCopyOfTheFileIsNoEndBehindAMark) {
+    for (const bool orderly : {false, true}) {
+        RestartRig rig(1);
+        rig.options.region_bytes = 16 * kWalBlockBytes;
+        ASSERT_EQ(rig.open(), "");
+        rig.append(1);
+        rig.append(2);
+        const std::vector<std::byte> older = *rig.disk().read_file(kFirstFile);
+        rig.append(3);
+        if (orderly) {
+            rig.close();
+        } else {
+            rig.files->wal().tick();
+            rig.files->wal().tick();
+            rig.world.run_for(kSecond);
+            rig.crash(CrashKind::kProcess);
+        }
+        const std::vector<std::byte> whole = *rig.disk().read_file(kFirstFile);
+        rig.disk().write_file(kFirstFile, older);
+        const std::string refusal = rig.open();
+        EXPECT_NE(refusal.find(kFirstFile), std::string::npos) << refusal;
+        EXPECT_NE(refusal.find(kRestoreRemedy), std::string::npos) << refusal;
+        rig.disk().write_file(kFirstFile, whole);
+        ASSERT_EQ(rig.open(), "");
+        EXPECT_EQ(rig.state, (TestState{1, 2, 3}));
+    }
+}
+
 // ---- a write that went to the wrong place
 // --------------------------------------------------------------------------------------------------
 

@@ -67,7 +67,10 @@ Task<void> Wal::commit(coro::Anchor<Wal> wal) {
         }
         if (self.queue_.empty()) {
             if (self.mark_wanted_ && !self.poisoned_.has_value() && !self.ends_in_mark_) {
-                (void)co_await self.write_mark();
+                const Status marked = co_await self.write_mark();
+                if (marked.has_value()) {
+                    co_await self.name_end();
+                }
                 self.mark_wanted_ = false;
                 continue;
             }
@@ -110,6 +113,20 @@ Task<Status> Wal::write_mark() {
         .kind = WalBatchKind::kMark, .op_before = head_, .op_first = head_, .op_last = head_};
     const Status status = co_await write_batch(facts, batch);
     co_return status;
+}
+
+/// Behind a mark, once for each time without changes: an older copy of the file, or one that lost
+/// its end, does not pass for it from now on.
+Task<void> Wal::name_end() {
+    const OpNumber commit = head_;
+    const Status named = co_await superblock_.update(
+        [commit](SuperblockState& state) { state.commit = std::max(state.commit, commit); });
+    if (!named.has_value()) {
+        observe::log_error("storage",
+                           "the superblock cannot be written; no more changes until a restart",
+                           {{"path", options_.directory}, {"error", to_string(named.error())}});
+        poisoned_ = named.error();
+    }
 }
 
 /// `batch`: room for the header, then the entries.

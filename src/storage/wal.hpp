@@ -155,6 +155,7 @@ class Wal : public coro::Anchored {
     void start_commit();
     coro::Task<Status> write_batch(WalBatch facts, std::vector<std::byte>& batch);
     coro::Task<Status> write_mark();
+    coro::Task<void> name_end();
     coro::Task<Status> write_copy(ConstBytes batch, std::uint64_t position);
     coro::Task<Status> rotate(std::uint64_t batch_bytes);
     coro::Task<Status> make_next(std::uint64_t region_bytes);
