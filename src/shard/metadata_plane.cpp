@@ -336,9 +336,13 @@ std::vector<std::string> MetadataPlane::faults() const {
     if (fenced_) {
         faults.emplace_back("the metadata log cannot be written");
     } else if (clients_held_) {
-        faults.emplace_back("there is no room for the metadata log: nobody can log in");
+        faults.emplace_back(
+            "the metadata log cannot grow (no room, or its files cannot be made): nobody can log "
+            "in");
     } else if (lacks_room_) {
-        faults.emplace_back("there is no room for the metadata log: changes are refused");
+        faults.emplace_back(
+            "the metadata log cannot grow (no room, or its files cannot be made): changes are "
+            "refused");
     }
     return faults;
 }

@@ -1,6 +1,7 @@
 #include "shard/shard.hpp"
 
 #include <format>
+#include <optional>
 
 #include "observe/log.hpp"
 #include "wire/placement.hpp"
@@ -133,6 +134,10 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
                             .open_partitions = shard->table_.open_count()};
+        if (const std::optional<Error> fault = shard->journal_.fault(); fault.has_value()) {
+            report.faults.push_back(std::format("shard {} has no journal, messages are refused: {}",
+                                                shard->self_.value(), to_string(*fault)));
+        }
         if (shard->plane_ != nullptr) {
             MetadataPlane& plane = *shard->plane_;
             plane.tick();

@@ -22,6 +22,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -131,6 +132,13 @@ class ShardJournal : public coro::Anchored {
     coro::Task<bool> set_aside(std::uint64_t file_sequence);
 
     [[nodiscard]] JournalStats stats() const noexcept;
+    /// Why appends fail: there is no file, and the last try to make one failed. Nothing: they do
+    /// not.
+    [[nodiscard]] std::optional<Error> fault() const noexcept {
+        return active_ == kNone && find_ready() == kNone && make_error_.os_errno != 0
+                   ? std::optional(make_error_)
+                   : std::nullopt;
+    }
     [[nodiscard]] const JournalOptions& options() const noexcept { return options_; }
 
  private:
