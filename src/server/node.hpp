@@ -67,6 +67,7 @@ class Node {
     coro::Task<void> serve();
     coro::Task<bool> bring_up();
     [[nodiscard]] std::string proof_of_entries() const;
+    [[nodiscard]] std::string proof_of_superblock() const;
     [[nodiscard]] bool shards_recovered() const;
     coro::Task<void> remove_old_journals();
     coro::Task<bool> reset_sessions();

@@ -65,6 +65,14 @@ std::string Node::proof_of_entries() const {
     return {};
 }
 
+/// What says that the last process had a superblock: it is made before the shards, and they make
+/// journals; empty: nothing.
+std::string Node::proof_of_superblock() const {
+    const std::string state = data_path_ + "/state";
+    const auto entries = io_->list_directory(state);
+    return entries.has_value() && entries->empty() ? std::string{} : state + " holds journals";
+}
+
 bool Node::replay() {
     metadata::State state(state_options());
     if (!open_metadata(state)) {
@@ -106,6 +114,7 @@ bool Node::open_metadata(metadata::State& state) {
         .directory = directory_->metadata(),
         .identity = {.salt = crypto::random_u64()},
         .required_by = proof_of_entries(),
+        .superblock_required_by = proof_of_superblock(),
         .tail_ops_max = config_.metadata.journal_slots,
         .snapshot_ops = std::min(kSnapshotOps, config_.metadata.journal_slots / 2)};
     if (const char* barriers = std::getenv(kBarriersVariable);

@@ -53,12 +53,18 @@ Task<OrRefusal<void>> MetadataFiles::load(coro::ReadyQueue& ready, OnSnapshot& o
         co_return refuse(entries.error(), std::format("cannot list {}: {}", options_.directory,
                                                       to_string(entries.error())));
     }
-    OrRefusal<std::unique_ptr<Superblock>> superblock = co_await Superblock::open(
-        io_, ready,
-        {.path = options_.directory + "/superblock",
-         .initial = options_.identity,
-         .required_by =
-             options_.required_by.empty() ? remains_in(*entries) : options_.required_by});
+    std::string required_by = options_.required_by;
+    if (required_by.empty()) {
+        required_by = remains_in(*entries);
+    }
+    if (required_by.empty()) {
+        required_by = options_.superblock_required_by;
+    }
+    OrRefusal<std::unique_ptr<Superblock>> superblock =
+        co_await Superblock::open(io_, ready,
+                                  {.path = options_.directory + "/superblock",
+                                   .initial = options_.identity,
+                                   .required_by = std::move(required_by)});
     if (!superblock.has_value()) {
         co_return std::unexpected(std::move(superblock.error()));
     }

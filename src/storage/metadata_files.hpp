@@ -38,6 +38,9 @@ class MetadataFiles {
         /// the first start. With it, a log without entries is refused, and a superblock is not
         /// made.
         std::string required_by{};
+        /// What proves that there was a superblock, where `required_by` says nothing: it is older
+        /// than the first change.
+        std::string superblock_required_by{};
         std::uint64_t tail_ops_max = 1024;           ///< metadata.journal_slots
         std::uint64_t snapshot_ops = 512;            ///< changes between two snapshots
         std::uint64_t snapshot_bytes = 4ULL << 20U;  ///< or this much of the log

@@ -101,9 +101,13 @@ def a_lost_metadata_log_is_no_first_start(ctx):
         expect(ended.returncode == 1, f"status {ended.returncode}: {ended.stderr[-500:]}")
         return ended.stderr
 
-    for there, proof in ((True, "streams holds partitions"), (False, "current_config.toml says")):
-        if not there:
-            shutil.rmtree(server.path / "streams")
+    proofs = (
+        (lambda: None, "streams holds partitions"),
+        (lambda: shutil.rmtree(server.path / "streams"), "current_config.toml says"),
+        (config.unlink, "state holds journals"),
+    )
+    for take_away, proof in proofs:
+        take_away()
         text = refusal()
         expect(proof in text, f"the refusal does not say {proof!r}: {text[-800:]}")
     shutil.rmtree(server.path / "metadata", ignore_errors=True)
