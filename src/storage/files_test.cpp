@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
 #include "storage/data_directory.hpp"
+#include "storage/detail/free_name.hpp"
 #include "storage/inline_vector.hpp"
 #include "storage/offsets_file.hpp"
 #include "storage/ring.hpp"
@@ -143,6 +145,23 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     EXPECT_TRUE(
         world.run(node, remove_offset_file(*node.io, "/absent", OffsetOwner::kGroup, 4, true))
             .has_value());
+}
+
+TEST(FreeName, TheFirstThatNoFileHasAndNoneBehindTheBound) {
+    TestWorld world(11);
+    runtime_sim::Node& node = world.add_node();
+    EXPECT_EQ(detail::first_free(*node.io, "/x/a.kept-"), "/x/a.kept-1");
+    for (std::uint32_t n = 1; n <= detail::kFreeNamesMax; ++n) {
+        if (n != 3) {
+            node.disk->write_file("/x/a.kept-" + std::to_string(n), {});
+        }
+    }
+    EXPECT_EQ(detail::first_free(*node.io, "/x/a.kept-"), "/x/a.kept-3");
+    node.disk->write_file("/x/a.kept-3", {});
+    const Result<std::string> none = detail::first_free(*node.io, "/x/a.kept-");
+    ASSERT_FALSE(none.has_value());
+    EXPECT_EQ(none.error().os_errno, EEXIST);
+    EXPECT_EQ(detail::first_free(*node.io, "/x/b.kept-"), "/x/b.kept-1");
 }
 
 TEST(Trash, DeletesInSteps) {

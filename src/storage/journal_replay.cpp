@@ -9,6 +9,7 @@
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/free_name.hpp"
 #include "wire/batch.hpp"
 
 namespace galgo::storage {
@@ -522,10 +523,8 @@ Task<Status> JournalReplay::remove_files(runtime::IoBackend& io) const {
         Status removed;
         if (file.has_damage ||
             (keep_files_->load(std::memory_order_relaxed) && file.valid_end > kFirstRecordAt)) {
-            std::string kept;
-            for (std::uint32_t n = 1; kept.empty() || io.file_facts(kept).has_value(); ++n) {
-                kept = std::format("{}.kept-{}", file.path, n);
-            }
+            GALGO_CO_TRY_ASSIGN(const std::string kept,
+                                detail::first_free(io, file.path + ".kept-"));
             removed = co_await runtime::rename(io, file.path, kept);
         } else {
             removed = co_await runtime::unlink(io, file.path);

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <format>
 #include <tuple>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/checksum.hpp"
+#include "storage/detail/free_name.hpp"
 #include "storage/detail/replace_file.hpp"
 
 namespace galgo::storage {
@@ -163,10 +163,7 @@ Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_di
 Task<Status> set_offset_file_aside(runtime::IoBackend& io, std::string partition_directory,
                                    OffsetOwner owner, std::uint32_t id) {
     const std::string path = offset_file_path(partition_directory, owner, id);
-    std::string kept;
-    for (std::uint32_t n = 1; kept.empty() || io.file_facts(kept).has_value(); ++n) {
-        kept = std::format("{}.damaged-{}", path, n);
-    }
+    GALGO_CO_TRY_ASSIGN(const std::string kept, detail::first_free(io, path + ".damaged-"));
     const Status moved = co_await runtime::rename(io, path, kept);
     if (!moved.has_value() && moved.error().os_errno == ENOENT) {
         co_return Status{};

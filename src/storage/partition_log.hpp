@@ -385,51 +385,67 @@ class PartitionLog : public coro::Anchored {
     void tell_lost_poll(Offset offset);
     coro::Task<Result<TimeSearch>> find_timestamp(std::size_t segment, Timestamp timestamp);
 
-    // partition_log_recovery.cpp
+    // recovery_open.cpp
     coro::Task<Status> recover(const JournalReplay* replay);
     coro::Task<Status> list_segments();
+    [[nodiscard]] bool index_has_entries(Offset start) const;
+    coro::Task<void> tell_lost(Offset start);
+    void note_damage(std::string what);
+    void tell_gap(Offset end, Offset next_start);
+
+    // recovery_foreign.cpp
     coro::Task<Status> check_incarnation();
     coro::Task<Status> write_incarnation();
-    coro::Task<Status> recover_sealed(std::size_t index);
-    coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
-    coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
-                                       const std::vector<IndexEntry>& entries);
-    void tell_damage(const Segment& segment, std::uint64_t position);
-    [[nodiscard]] bool index_has_entries(Offset start) const;
-    void tell_gap(Offset end, Offset next_start);
-    void note_damage(std::string what);
     coro::Task<Status> pass_over_foreign();
     coro::Task<Result<bool>> begins_as_named(const Segment& segment);
     [[nodiscard]] bool is_ours(const wire::BatchHeader& header) const noexcept;
-    coro::Task<void> tell_lost(Offset start);
+
+    // recovery_marker.cpp
     void note_lost(Offset from, Offset end);
     coro::Task<Status> read_marker(std::string path);
+    coro::Task<Status> mark_fenced();
+
+    // recovery_index.cpp
     coro::Task<std::vector<IndexEntry>> read_entries(Offset start, std::uint64_t count_max);
     coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, Offset limit,
                                                            runtime::FileHandle log,
                                                            std::uint64_t log_bytes);
+    coro::Task<Status> rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries);
     coro::Task<Status> walk_batches(runtime::FileHandle file, std::uint64_t size,
                                     std::uint64_t begin, Offset floor, Offset limit,
                                     const std::vector<IndexEntry>& claimed, Walk& found);
+
+    // recovery_sealed.cpp
+    coro::Task<Status> recover_sealed(std::size_t index);
+
+    // recovery_last.cpp
+    coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
+    coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
+                                       const std::vector<IndexEntry>& entries);
+    void tell_damage(const Segment& segment, std::uint64_t position);
     coro::Task<Status> leave_damage(Segment& segment, runtime::FileHandle file,
                                     const std::vector<IndexEntry>& entries, const Walk& walk);
+    coro::Task<Result<std::uint32_t>> count_messages(runtime::FileHandle file,
+                                                     std::uint64_t position, std::uint64_t size);
+
+    // recovery_tail.cpp
     coro::Task<Result<Offset>> search_behind(Offset end, runtime::FileHandle file,
                                              std::uint64_t position, std::uint64_t size,
                                              std::vector<Salvaged>* salvaged);
-    coro::Task<Status> rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries);
     coro::Task<Result<bool>> cut_tail(const Segment& segment, runtime::FileHandle file,
                                       std::uint64_t position, std::uint64_t size,
                                       std::vector<Salvaged>& salvaged);
-    coro::Task<Result<std::uint32_t>> count_messages(runtime::FileHandle file,
-                                                     std::uint64_t position, std::uint64_t size);
     coro::Task<Status> keep_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
                                   std::uint64_t to);
     coro::Task<Status> copy_aside(Offset start, runtime::FileHandle file, std::uint64_t from,
                                   std::uint64_t to, std::string& path, FileRef& copy);
+
+    // recovery_heal.cpp
     coro::Task<Status> heal(const JournalFacts* facts, const JournalReplay* replay,
                             std::vector<Salvaged>& salvaged);
     void place_recovered(memory::BufRef bytes, const wire::BatchHeader& header, OpNumber op);
-    coro::Task<Status> mark_fenced();
+
+    // recovery_finish.cpp
     coro::Task<Status> finish_recovery();
     coro::Task<Status> settle_recovered();
 

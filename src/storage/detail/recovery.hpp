@@ -1,0 +1,55 @@
+// Small parts that the files of recovery share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/units.hpp"
+#include "storage/segment_format.hpp"
+#include "storage/segment_reader.hpp"
+#include "wire/batch.hpp"
+
+namespace galgo::storage::detail {
+
+/// The file in the directory of a log that takes no more messages, in later runs too.
+inline constexpr std::string_view kFencedName = "fenced";
+/// First window of a walk over a log.
+inline constexpr std::size_t kRecoveryWindowBytes = 64 * kKiB;
+inline constexpr Offset kNoBytes{~std::uint64_t{0}};  ///< of SegmentCursor::next: headers only
+
+[[nodiscard]] inline Offset end_of(const wire::BatchHeader& header) noexcept {
+    return Offset(header.base_offset + header.message_count);
+}
+
+[[nodiscard]] inline bool names(const IndexEntry& entry, const wire::BatchHeader& header) noexcept {
+    return entry.offset.value() == header.base_offset &&
+           entry.timestamp.value() == header.base_timestamp_us;
+}
+
+[[nodiscard]] inline IndexEntry entry_of(const SegmentStep& step) noexcept {
+    return {.offset = Offset(step.header.base_offset),
+            .timestamp = Timestamp(step.header.base_timestamp_us),
+            .position = step.position};
+}
+
+/// Entries of a log of that size and offsets in [start, limit): from its begin, ascending, inside
+/// of it.
+[[nodiscard]] inline bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start,
+                                             Offset limit, std::uint64_t log_bytes) noexcept {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        if (entries[i].position >= log_bytes || entries[i].offset < start ||
+            entries[i].offset >= limit ||
+            (i == 0 ? entries[i].position != 0
+                    : entries[i].position <= entries[i - 1].position ||
+                          entries[i].offset <= entries[i - 1].offset ||
+                          entries[i].timestamp < entries[i - 1].timestamp)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace galgo::storage::detail

@@ -1,0 +1,131 @@
+// Opening a partition's log: what the journals know is merged with what its files have.
+#include <algorithm>
+
+#include "observe/log.hpp"
+#include "storage/detail/recovery.hpp"
+#include "storage/partition_log.hpp"
+
+namespace galgo::storage {
+
+using coro::Task;
+using detail::end_of;
+using memory::BufRef;
+
+namespace {
+
+/// Recovered bytes that wait in memory before they are written.
+constexpr std::uint64_t kHealBytesMax = 8 * kMiB;
+
+}  // namespace
+
+/// `op`: of its record in the journals; 0 when it comes from behind damage in a segment.
+void PartitionLog::place_recovered(BufRef bytes, const wire::BatchHeader& header, OpNumber op) {
+    StampedBatch batch{.bytes = std::move(bytes),
+                       .base = Offset(header.base_offset),
+                       .count = header.message_count,
+                       .timestamp = Timestamp(header.base_timestamp_us),
+                       .op = op};
+    const Offset end = std::max(end_offset_, end_of(header));  // place_in_tail names its own end
+    (void)place_in_tail(batch);
+    tail_[tail_.size() - 1].in_old_journals = op != OpNumber{0};
+    end_offset_ = end;
+    recovery_complete_ = false;  // until it is in a segment
+}
+
+Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* replay,
+                                std::vector<Salvaged>& salvaged) {
+    Offset have = flushed_end();
+    bool missing_acknowledged = false;
+    bool was_stable = has_stable_damage_;
+    std::vector<LostRange> lost;
+    std::size_t next_salvaged = 0;
+    const auto take_salvaged_before = [&](Offset limit) {
+        while (next_salvaged < salvaged.size() && end_of(salvaged[next_salvaged].header) <= limit) {
+            Salvaged& batch = salvaged[next_salvaged++];
+            if (batch.header.base_offset >= have.value()) {
+                have = end_of(batch.header);
+                ++recovery_.salvaged_batch_count;
+                place_recovered(std::move(batch.bytes), batch.header, OpNumber{0});
+            }
+        }
+    };
+    const std::size_t count = facts == nullptr ? 0 : facts->batches.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const JournaledBatch& batch = facts->batches[i];
+        if (batch.end() <= have) {
+            // In the segment already; but where that is damaged this may be the only copy.
+            if (batch.has_body() && batch.end() > intact_end_) {
+                replay->keep_files();
+            }
+            continue;
+        }
+        take_salvaged_before(batch.base_offset);
+        while (next_salvaged < salvaged.size() &&
+               salvaged[next_salvaged].header.base_offset < batch.base_offset.value()) {
+            ++next_salvaged;  // overlaps what the journal names: the journal is right
+        }
+        if (next_salvaged < salvaged.size() &&
+            salvaged[next_salvaged].header.base_offset == batch.base_offset.value() &&
+            salvaged[next_salvaged].header.batch_checksum == batch.batch_checksum) {
+            take_salvaged_before(batch.end());
+            continue;
+        }
+        if (batch.base_offset < have) {
+            observe::log_warn("storage", "the journal names a batch that overlaps the log",
+                              {{"directory", directory_}, {"offset", batch.base_offset}});
+            continue;
+        }
+        if (batch.has_body()) {
+            Result<BufRef> body = co_await replay->read_body(context_.io, context_.pool, batch);
+            if (!body.has_value() && body.error().code != ErrorCode::kCannotReadMessage) {
+                co_return std::unexpected(body.error());
+            }
+            if (body.has_value()) {
+                const auto view = wire::BatchView::validate(body->bytes());
+                if (view.has_value() && is_ours(view->header()) &&
+                    view->header().base_offset == batch.base_offset.value() &&
+                    view->header().message_count == batch.message_count) {
+                    const wire::BatchHeader header = view->header();
+                    have = end_of(header);
+                    ++recovery_.healed_batch_count;
+                    place_recovered(std::move(*body), header, batch.op);
+                    if (tail_bytes_ >= kHealBytesMax && !fence_.has_value()) {
+                        (void)co_await force_flush();
+                    }
+                    continue;
+                }
+            }
+        }
+        // Named, but nowhere whole.
+        recovery_.lost_message_count += batch.message_count;
+        if (batch.op <= facts->committed_op) {
+            missing_acknowledged = true;
+        }
+        was_stable = was_stable || batch.damaged;
+        if (batch.op <= facts->committed_op || batch.damaged) {
+            if (lost.empty() || lost.back().end != batch.base_offset) {
+                lost.push_back({.from = batch.base_offset, .end = batch.base_offset});
+            }
+            lost.back().end = batch.end();
+        }
+    }
+    take_salvaged_before(Offset(~std::uint64_t{0}));
+    if (facts != nullptr) {
+        end_offset_ = std::max(end_offset_, facts->end_named);
+        committed_op_ = std::max(committed_op_, facts->last_op);
+    }
+    if (missing_acknowledged || was_stable) {
+        // A log that acknowledges without waiting for the disk may lose its unsynced tail with the
+        // power; one that waits cannot, so something has damaged it, and nobody shall write over
+        // that.
+        observe::log_error("storage", "batches that were acknowledged are missing",
+                           {{"directory", directory_}, {"messages", recovery_.lost_message_count}});
+        must_fence_ = must_fence_ || options_.persisted || was_stable;
+        for (std::size_t i = 0; must_fence_ && i < lost.size(); ++i) {
+            note_lost(lost[i].from, lost[i].end);
+        }
+    }
+    co_return Status{};
+}
+
+}  // namespace galgo::storage
