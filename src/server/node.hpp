@@ -70,6 +70,7 @@ class Node {
     [[nodiscard]] std::string proof_of_superblock() const;
     [[nodiscard]] bool shards_recovered() const;
     coro::Task<void> remove_old_journals();
+    coro::Task<void> finish_upgrade();
     coro::Task<bool> reset_sessions();
     static coro::Task<void> finish_boot(coro::Anchor<shard::Shard> shard, std::uintptr_t node);
     coro::Task<bool> ensure_root(shard::MetadataPlane& plane);

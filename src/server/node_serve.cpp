@@ -68,6 +68,7 @@ Task<bool> Node::bring_up() {
     boot_wait_ = std::make_unique<runtime::Sleeper>(shard0_->loop());
     if (shards_recovered()) {
         co_await remove_old_journals();
+        co_await finish_upgrade();
     } else {
         observe::log_error("server",
                            "journals of the last run are kept until all partitions are recovered",
@@ -158,6 +159,22 @@ Task<void> Node::remove_old_journals() {
     }
 }
 
+/// All partitions are open, so nothing in the directory is of the format before.
+Task<void> Node::finish_upgrade() {
+    if (!directory_->is_upgrading()) {
+        co_return;
+    }
+    const Result<std::string> problem =
+        co_await runtime::offload(*offload_, [this] { return directory_->finish_upgrade(); });
+    if (problem.has_value() && problem->empty()) {
+        observe::log_info("server", "the data directory is upgraded",
+                          {{"directory", data_path_}, {"format", storage::kDataFormatVersion}});
+    } else {
+        observe::log_warn("server", "the upgrade of the data directory is left to the next start",
+                          {{"error", problem.has_value() ? *problem : to_string(problem.error())}});
+    }
+}
+
 /// What a full disk kept from being done at the start, once there is room.
 Task<void> Node::finish_boot(coro::Anchor<shard::Shard>, std::uintptr_t node) {
     Node& self = *reinterpret_cast<Node*>(node);
@@ -169,6 +186,7 @@ Task<void> Node::finish_boot(coro::Anchor<shard::Shard>, std::uintptr_t node) {
         if (!self.old_journals_are_removed_ && self.shards_recovered()) {
             co_await self.remove_old_journals();
             if (self.old_journals_are_removed_) {
+                co_await self.finish_upgrade();
                 observe::log_info("server", "all partitions are recovered");
             }
         }

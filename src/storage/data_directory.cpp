@@ -123,21 +123,26 @@ std::error_code delete_content(const std::string& path) {
     return error;
 }
 
-/// Empty when the file says a version that we know, or when it was absent and has been made.
-std::string check_format(const std::string& path) {
+/// Empty, or what went wrong.
+std::string write_format(const std::string& path) {
     const std::string name = path + "/FORMAT";
-    std::ifstream file(name);
+    const std::string temporary = name + ".tmp";
+    std::ofstream out(temporary, std::ios::trunc);
+    out << kFormatPrefix << kDataFormatVersion << '\n' << kFormatLayout;
+    out.close();
+    if (!out || sync_path(temporary) != 0 || ::rename(temporary.c_str(), name.c_str()) != 0 ||
+        sync_path(path) != 0) {
+        return std::format("data directory {}: cannot write FORMAT: {}", path,
+                           std::strerror(errno));
+    }
+    return {};
+}
+
+/// Empty when the file says a version that we know, or when it was absent and has been made.
+std::string check_format(const std::string& path, bool& upgrading) {
+    std::ifstream file(path + "/FORMAT");
     if (!file) {
-        const std::string temporary = name + ".tmp";
-        std::ofstream out(temporary, std::ios::trunc);
-        out << kFormatPrefix << kDataFormatVersion << '\n' << kFormatLayout;
-        out.close();
-        if (!out || sync_path(temporary) != 0 || ::rename(temporary.c_str(), name.c_str()) != 0 ||
-            sync_path(path) != 0) {
-            return std::format("data directory {}: cannot write FORMAT: {}", path,
-                               std::strerror(errno));
-        }
-        return {};
+        return write_format(path);
     }
     std::string line;
     std::getline(file, line);
@@ -153,12 +158,13 @@ std::string check_format(const std::string& path) {
             "data directory {}: written by a newer version (format {}, this one knows {})", path,
             version, kDataFormatVersion);
     }
-    if (version < kDataFormatVersion) {
+    if (version < kDataFormatUpgradable) {
         return std::format(
             "data directory {}: FORMAT names the older layout {}, this version reads {}: use the "
             "version that wrote it, another data path, or give up all data with --fresh",
             path, version, kDataFormatVersion);
     }
+    upgrading = version < kDataFormatVersion;
     return {};
 }
 
@@ -167,10 +173,13 @@ std::string check_format(const std::string& path) {
 DataDirectory::DataDirectory(std::string path, int lock) noexcept
     : path_(std::move(path)), lock_(lock) {}
 DataDirectory::DataDirectory(DataDirectory&& other) noexcept
-    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)),
+      lock_(std::exchange(other.lock_, -1)),
+      upgrading_(other.upgrading_) {}
 DataDirectory& DataDirectory::operator=(DataDirectory&& other) noexcept {
     std::swap(path_, other.path_);
     std::swap(lock_, other.lock_);
+    std::swap(upgrading_, other.upgrading_);
     return *this;
 }
 DataDirectory::~DataDirectory() {
@@ -218,7 +227,7 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
                                                path, error.message()));
         }
     }
-    if (std::string problem = check_format(path); !problem.empty()) {
+    if (std::string problem = check_format(path, directory.upgrading_); !problem.empty()) {
         return std::unexpected(std::move(problem));
     }
     for (const auto& [name, mode] : {std::pair{directory.metadata(), kPrivateMode},
@@ -232,6 +241,12 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
         return refuse(path, "cannot sync it", error);
     }
     return directory;
+}
+
+std::string DataDirectory::finish_upgrade() {
+    std::string problem = upgrading_ ? write_format(path_) : std::string();
+    upgrading_ = upgrading_ && !problem.empty();
+    return problem;
 }
 
 std::string DataDirectory::partition(std::uint32_t stream, std::uint32_t topic,

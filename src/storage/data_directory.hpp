@@ -3,8 +3,9 @@
 // `{path}/LOCK` for as long as the object lives. The descriptor is exposed so that every ring can
 // hold it too: the lock then outlives I/O that is still in flight when the process is killed.
 //
-// `FORMAT` names version and layout as text; a directory of another version is refused. Directories
-// are made with mode 0750, metadata with 0700.
+// `FORMAT` names version and layout as text; a directory of another version is refused, but for the
+// one before, whose name stays until finish_upgrade(). Directories are made with mode 0750,
+// metadata with 0700.
 //
 // This file alone uses plain system calls: it runs in main() before any ring exists.
 #pragma once
@@ -15,7 +16,10 @@
 
 namespace galgo::storage {
 
-inline constexpr std::uint32_t kDataFormatVersion = 2;
+inline constexpr std::uint32_t kDataFormatVersion = 3;
+/// The oldest one that is upgraded in place: entries of its indexes have no check, and are rebuilt
+/// when their partitions are opened.
+inline constexpr std::uint32_t kDataFormatUpgradable = 2;
 
 struct DataDirectoryOptions {
     std::string path;
@@ -34,7 +38,13 @@ class DataDirectory {
     DataDirectory& operator=(const DataDirectory&) = delete;
     ~DataDirectory();
 
+    /// All of it is of the present format now: FORMAT says so. Nothing is done when it does
+    /// already. Blocks for a write and two syncs. The error is one line; the next start tries
+    /// again.
+    [[nodiscard]] std::string finish_upgrade();
+
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] bool is_upgrading() const noexcept { return upgrading_; }
     [[nodiscard]] int lock_descriptor() const noexcept { return lock_; }
     [[nodiscard]] std::string metadata() const { return path_ + "/metadata"; }
     [[nodiscard]] std::string state() const { return path_ + "/state"; }
@@ -46,6 +56,7 @@ class DataDirectory {
     DataDirectory(std::string path, int lock) noexcept;
     std::string path_;
     int lock_ = -1;
+    bool upgrading_ = false;
 };
 
 }  // namespace galgo::storage

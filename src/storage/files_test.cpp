@@ -35,14 +35,34 @@ TEST(SegmentFormat, NamesAndEntries) {
           "00000000000000000042.log.torn-1", "00000000000000000042.index"}) {
         EXPECT_FALSE(parse_segment_file_name(bad, kLogExtension).has_value()) << bad;
     }
-    std::byte bytes[kIndexEntryBytes];
-    const IndexEntry entry{.offset = Offset{1}, .timestamp = Timestamp{2}, .position = 3};
-    encode_index_entry(bytes, entry);
-    EXPECT_EQ(decode_index_entry(bytes), entry);
-    EXPECT_EQ(bytes[16], std::byte{3});
 }
 
-// docs/formats/offsets.md.
+TEST(SegmentFormat, EntriesVerifyInTheirSegmentAlone) {
+    const std::uint64_t seed = index_seed(PartitionKey{5}, Incarnation{6}, Offset{7});
+    std::byte bytes[kIndexEntryBytes];
+    const IndexEntry entry{
+        .offset = Offset{1}, .timestamp = Timestamp{2}, .position = kIndexPositionMax};
+    encode_index_entry(bytes, entry, seed);
+    EXPECT_EQ(decode_index_entry(bytes, seed), entry);
+    EXPECT_EQ(load<std::uint64_t>(bytes, 0), 1U);
+    EXPECT_EQ(load<std::uint64_t>(bytes, 8), 2U);
+    EXPECT_EQ(load<std::uint32_t>(bytes, 16), 0xffff'ffffU);
+    // docs/formats/index.md; made once by another implementation of XXH3-64.
+    EXPECT_EQ(load<std::uint32_t>(bytes, 20), 0x8fbf8f91U);
+    for (std::size_t bit = 0; bit < kIndexEntryBytes * 8; ++bit) {
+        bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+        EXPECT_FALSE(decode_index_entry(bytes, seed).has_value()) << bit;
+        bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    }
+    for (const std::uint64_t other : {index_seed(PartitionKey{4}, Incarnation{6}, Offset{7}),
+                                      index_seed(PartitionKey{5}, Incarnation{7}, Offset{7}),
+                                      index_seed(PartitionKey{5}, Incarnation{6}, Offset{8})}) {
+        EXPECT_FALSE(decode_index_entry(bytes, other).has_value());
+    }
+    const std::byte zeros[kIndexEntryBytes]{};
+    EXPECT_FALSE(decode_index_entry(zeros, seed).has_value());
+}
+
 TEST(OffsetsFile, GoldenBytes) {
     const auto consumer = encode_offset_file(OffsetOwner::kConsumer, Offset{9});
     const auto group = encode_offset_file(OffsetOwner::kGroup, Offset{9});
@@ -293,7 +313,7 @@ TEST_F(DataDirectoryTest, LocksMakesAndRefuses) {
     EXPECT_TRUE(std::filesystem::exists(path_ + "/state/x"));
     ASSERT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());
     EXPECT_FALSE(std::filesystem::exists(path_ + "/state/x"));
-    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 3\n";
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 4\n";
     const auto newer = DataDirectory::open({.path = path_});
     ASSERT_FALSE(newer.has_value());
     EXPECT_NE(newer.error().find("newer"), std::string::npos);
@@ -305,6 +325,31 @@ TEST_F(DataDirectoryTest, LocksMakesAndRefuses) {
     std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "nonsense\n";
     EXPECT_FALSE(DataDirectory::open({.path = path_}).has_value());
     EXPECT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());
+}
+
+// The name of the present format is written last: until then both read it.
+TEST_F(DataDirectoryTest, TheFormatBeforeIsUpgraded) {
+    const auto format = [this] {
+        std::ifstream file(path_ + "/FORMAT");
+        std::string line;
+        std::getline(file, line);
+        return line;
+    };
+    ASSERT_TRUE(DataDirectory::open({.path = path_}).has_value());
+    EXPECT_EQ(format(), "galgo-data-format 3");
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 2\n";
+    {
+        auto directory = DataDirectory::open({.path = path_});
+        ASSERT_TRUE(directory.has_value()) << directory.error();
+        EXPECT_TRUE(directory->is_upgrading());
+    }
+    EXPECT_EQ(format(), "galgo-data-format 2");
+    auto directory = DataDirectory::open({.path = path_});
+    ASSERT_TRUE(directory.has_value()) << directory.error();
+    EXPECT_EQ(directory->finish_upgrade(), "");
+    EXPECT_FALSE(directory->is_upgrading());
+    EXPECT_EQ(format(), "galgo-data-format 3");
+    EXPECT_EQ(directory->finish_upgrade(), "");
 }
 
 TEST_F(DataDirectoryTest, FreshSparesTheFilesOfOthers) {

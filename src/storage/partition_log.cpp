@@ -43,7 +43,7 @@ PartitionLog::PartitionLog(StorageContext& context, std::string root, std::strin
       flush_done_(context.ready),
       sync_done_(context.ready),
       scope_(context.ready) {
-    GALGO_CHECK(options_.segment_size > 0);
+    GALGO_CHECK(options_.segment_size > 0 && options_.segment_size <= kIndexPositionMax);
     GALGO_CHECK(options_.messages_required_to_save > 0 && options_.size_required_to_save > 0);
 }
 

@@ -306,6 +306,18 @@ class PartitionLog : public coro::Anchored {
         bool contradicts = false;            ///< a batch says other than an index entry does
         std::optional<Offset> passed_limit;  ///< end of a whole batch there that passes the limit
     };
+    /// What an index file says.
+    struct IndexClaims {
+        std::vector<IndexEntry> entries;  ///< ascending by position
+        std::uint64_t places = 0;         ///< of entries in the file
+        bool checked = true;   ///< they verify; false: of data format 2, and may be wrong
+        bool is_exact = true;  ///< the file holds these entries in this order, and nothing else
+    };
+    /// What is left of a batch that is not whole.
+    struct Remains {
+        std::uint32_t messages = 0;  ///< that it had, as far as that can be told
+        bool ends_inside = false;    ///< the file ends before the batch does
+    };
     /// Acknowledged messages that no file has.
     struct LostRange {
         Offset from;
@@ -377,6 +389,8 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> open_range(ReadPlan::DiskRange& range);
     coro::Task<Result<std::uint64_t>> begin_of(const ReadPlan::DiskRange& range, Offset from);
     coro::Task<FileRef> open_index(const ReadPlan::DiskRange& range);
+    [[nodiscard]] IndexFile index_of(const ReadPlan::DiskRange& range,
+                                     const FileRef& file) const noexcept;
     coro::Task<Result<bool>> step_back(const ReadPlan::DiskRange& range, SegmentCursor& cursor,
                                        std::uint64_t position, std::uint64_t& distance);
     coro::Task<Status> verify_at(const ReadPlan::DiskRange& range, std::uint64_t position);
@@ -388,8 +402,8 @@ class PartitionLog : public coro::Anchored {
     // recovery_open.cpp
     coro::Task<Status> recover(const JournalReplay* replay);
     coro::Task<Status> list_segments();
-    [[nodiscard]] bool index_has_entries(Offset start) const;
-    coro::Task<void> tell_lost(Offset start);
+    coro::Task<Status> judge_lone_index(Offset start);
+    coro::Task<Status> tell_lost(Offset start);
     void note_damage(std::string what);
     void tell_gap(Offset end, Offset next_start);
 
@@ -406,27 +420,36 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> mark_fenced();
 
     // recovery_index.cpp
-    coro::Task<std::vector<IndexEntry>> read_entries(Offset start, std::uint64_t count_max);
-    coro::Task<Result<std::vector<IndexEntry>>> load_index(Offset start, Offset limit,
-                                                           runtime::FileHandle log,
-                                                           std::uint64_t log_bytes);
+    coro::Task<Result<IndexClaims>> read_claims(Offset start);
+    void decode_claims(Offset start, ConstBytes places, IndexClaims& claims) const;
+    coro::Task<Result<Offset>> told_end(Offset start);
+    coro::Task<Result<std::vector<IndexEntry>>> keep_unchecked(const IndexClaims& claims,
+                                                               runtime::FileHandle log,
+                                                               std::uint64_t log_bytes,
+                                                               std::uint64_t from);
     coro::Task<Status> rewrite_index(Segment& segment, const std::vector<IndexEntry>& entries);
     coro::Task<Status> walk_batches(runtime::FileHandle file, std::uint64_t size,
                                     std::uint64_t begin, Offset floor, Offset limit,
                                     const std::vector<IndexEntry>& claimed, Walk& found);
 
     // recovery_sealed.cpp
-    coro::Task<Status> recover_sealed(std::size_t index);
+    coro::Task<Result<bool>> recover_sealed(std::size_t index);
+    coro::Task<Status> rebuild_index(Segment& segment, runtime::FileHandle file,
+                                     const IndexClaims& claims, const Walk& walk, bool whole);
+    coro::Task<Status> tell_unclear(const Segment& segment, runtime::FileHandle file,
+                                    const IndexClaims& claims, const Walk& walk, Offset next_start);
+    void tell_cut(const Segment& segment, const Walk& walk, Offset lost_end);
+    void tell_exchanged(const Segment& segment, Offset lost_end);
 
     // recovery_last.cpp
     coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
-    coro::Task<Status> look_for_damage(const Segment& segment, runtime::FileHandle file,
-                                       const std::vector<IndexEntry>& entries);
+    coro::Task<Result<std::optional<std::uint64_t>>> look_for_damage(
+        const Segment& segment, runtime::FileHandle file, const std::vector<IndexEntry>& entries);
     void tell_damage(const Segment& segment, std::uint64_t position);
     coro::Task<Status> leave_damage(Segment& segment, runtime::FileHandle file,
-                                    const std::vector<IndexEntry>& entries, const Walk& walk);
-    coro::Task<Result<std::uint32_t>> count_messages(runtime::FileHandle file,
-                                                     std::uint64_t position, std::uint64_t size);
+                                    const IndexClaims& claims, const Walk& walk);
+    coro::Task<Result<Remains>> look_at_remains(runtime::FileHandle file, std::uint64_t position,
+                                                std::uint64_t size);
 
     // recovery_tail.cpp
     coro::Task<Result<Offset>> search_behind(Offset end, runtime::FileHandle file,
@@ -515,6 +538,8 @@ class PartitionLog : public coro::Anchored {
     bool recovery_complete_ = true;
     bool has_stable_damage_ = false;  ///< in the part of the last segment that was synced
     bool must_fence_ = false;         ///< for good, at the end of the recovery
+    bool end_is_unnamed_ = false;  ///< the last segment was cut: only its index says where it ended
+    std::optional<Offset> occupied_;  ///< name of a last segment that is not served
     std::string damage_text_;         ///< why, for operators: the file and what to do
     Offset recovered_end_;  ///< next offset after recovery; complete when the files say so
 

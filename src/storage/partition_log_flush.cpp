@@ -335,6 +335,7 @@ Task<Status> PartitionLog::write_index(Writer& writer, std::uint64_t stable_byte
     constexpr std::size_t kEntriesPerWrite = 64;
     const FileRef file = writer.index_file;
     const Offset start = writer.start;
+    const std::uint64_t seed = index_seed(partition_, incarnation_, start);
     std::size_t done = writer.index_on_disk;
     while (file && done < writer.index.size() && writer.index[done].position < stable_bytes) {
         std::byte bytes[kEntriesPerWrite * kIndexEntryBytes];
@@ -342,7 +343,7 @@ Task<Status> PartitionLog::write_index(Writer& writer, std::uint64_t stable_byte
         while (count < kEntriesPerWrite && done + count < writer.index.size() &&
                writer.index[done + count].position < stable_bytes) {
             encode_index_entry(MutableBytes(bytes).subspan(count * kIndexEntryBytes),
-                               writer.index[done + count]);
+                               writer.index[done + count], seed);
             ++count;
         }
         GALGO_CO_TRY(co_await runtime::write_all(context_.io, file.handle(),
@@ -504,8 +505,8 @@ Task<Status> PartitionLog::create_segment(Offset start) {
         GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_));
     }
     const Offset end = flushed_end();
-    // Not behind a damaged one that does not say where it ends.
-    if (end < start && (segments_.empty() || segments_.back().start < end)) {
+    // Not behind a damaged one that does not say where it ends, nor over one that is not served.
+    if (end < start && end != occupied_ && (segments_.empty() || segments_.back().start < end)) {
         GALGO_CO_TRY(co_await mark_hole(end));
     }
     const std::string index_path = path_of(start, kIndexExtension);
@@ -548,10 +549,12 @@ Task<Status> PartitionLog::mark_hole(Offset start) {
 }
 
 /// Of three empty ones in a row the first says where the hole begins and the last where it ends:
-/// tries that fail do not add up to many files. A failure leaves it to the next one.
+/// tries that fail do not add up to many files. A failure leaves it to the next one. Not where
+/// files are damaged: one that was emptied looks the same.
 Task<void> PartitionLog::drop_middle_marker() {
     const std::size_t count = segments_.size();
-    if (count < 3 || segments_[count - 3].size_bytes != 0 || segments_[count - 2].size_bytes != 0) {
+    if (count < 3 || has_stable_damage_ || segments_[count - 3].size_bytes != 0 ||
+        segments_[count - 2].size_bytes != 0) {
         co_return;
     }
     // The name that tells the next offset until now goes only when the new one is stable.
@@ -599,11 +602,18 @@ Task<bool> PartitionLog::read_index(FileRef file) {
     if (!got.has_value() || *got != bytes.size()) {
         co_return false;
     }
-    writer_.index.reserve(writer_.index_on_disk);
+    const std::uint64_t seed = index_seed(partition_, incarnation_, segments_.back().start);
+    std::vector<IndexEntry> entries;
+    entries.reserve(writer_.index_on_disk);
     for (std::size_t at = 0; at < bytes.size(); at += kIndexEntryBytes) {
-        writer_.index.push_back(
-            decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes)));
+        const std::optional<IndexEntry> entry =
+            decode_index_entry(ConstBytes(bytes).subspan(at, kIndexEntryBytes), seed);
+        if (!entry.has_value()) {
+            co_return false;
+        }
+        entries.push_back(*entry);
     }
+    writer_.index = std::move(entries);
     co_return true;
 }
 

@@ -350,6 +350,14 @@ Task<FileRef> PartitionLog::open_index(const ReadPlan::DiskRange& range) {
     co_return index.has_value() ? std::move(*index) : FileRef{};
 }
 
+IndexFile PartitionLog::index_of(const ReadPlan::DiskRange& range,
+                                 const FileRef& file) const noexcept {
+    return {.file = file.handle(),
+            .seed = index_seed(partition_, incarnation_, range.start),
+            .places = range.index_entries,
+            .log_bytes = range.size_bytes};
+}
+
 /// Where the search for `from` begins: never behind it.
 Task<Result<std::uint64_t>> PartitionLog::begin_of(const ReadPlan::DiskRange& range, Offset from) {
     if (range.position.has_value()) {
@@ -359,8 +367,8 @@ Task<Result<std::uint64_t>> PartitionLog::begin_of(const ReadPlan::DiskRange& ra
     if (!index) {
         co_return std::uint64_t{0};
     }
-    Result<std::uint64_t> found = co_await find_by_offset(
-        context_.io, index.handle(), range.index_entries, from, range.size_bytes);
+    Result<std::uint64_t> found =
+        co_await find_by_offset(context_.io, index_of(range, index), from);
     co_return found;
 }
 
@@ -372,10 +380,9 @@ Task<Result<bool>> PartitionLog::step_back(const ReadPlan::DiskRange& range, Seg
     std::uint64_t earlier = 0;
     const FileRef index = co_await open_index(range);
     if (index) {
-        GALGO_CO_TRY_ASSIGN(
-            earlier, co_await find_before_position(context_.io, index.handle(), range.index_entries,
-                                                   position - std::min(position, distance),
-                                                   range.size_bytes));
+        GALGO_CO_TRY_ASSIGN(earlier,
+                            co_await find_before_position(context_.io, index_of(range, index),
+                                                          position - std::min(position, distance)));
     }
     distance = std::max(distance * 2, kIndexStrideBytes);
     cursor.seek(earlier);
@@ -386,7 +393,8 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
     GALGO_CO_TRY(co_await open_range(range));
     GALGO_CO_TRY_ASSIGN(const std::uint64_t begin, co_await begin_of(range, collector.result.next));
     const FileRef file = range.file;
-    // An index has no checksum: what it names has to be a batch that is not behind what is wanted.
+    // What an entry names has to be a batch that is not behind what is wanted, or the log is
+    // damaged there.
     bool in_doubt = begin != 0 && (range.from_index || !range.position.has_value());
     std::uint64_t distance = 0;  // of the next step back
     bool delivered = false;
@@ -473,8 +481,7 @@ Task<Result<PartitionLog::TimeSearch>> PartitionLog::find_timestamp(std::size_t 
     if (!range.position.has_value()) {
         if (const FileRef index_file = co_await open_index(range); index_file) {
             GALGO_CO_TRY_ASSIGN(begin, co_await find_before_timestamp(
-                                           context_.io, index_file.handle(), range.index_entries,
-                                           timestamp, range.size_bytes));
+                                           context_.io, index_of(range, index_file), timestamp));
         }
     }
     const FileRef file = range.file;

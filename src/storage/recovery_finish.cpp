@@ -50,7 +50,7 @@ Task<Status> PartitionLog::settle_recovered() {
     while (flush_running_) {
         co_await flush_done_.wait();
     }
-    if (flushed_end() < recovered_end_) {
+    if (flushed_end() < recovered_end_ || (end_is_unnamed_ && last_is_sealed_)) {
         flush_running_ = true;
         Status named;
         // An empty one needs no end. Sealed it could be followed by nothing when the next step

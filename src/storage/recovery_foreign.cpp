@@ -67,7 +67,9 @@ Task<Status> PartitionLog::pass_over_foreign() {
             note_lost(segment.start, segments_[i + 1].start);
         } else {
             last_is_sealed_ = true;  // the one before it was: it ends where it ends
-            note_lost(segment.start, segment.start.next());  // how many more, nothing says
+            occupied_ = segment.start;
+            GALGO_CO_TRY_ASSIGN(const Offset end, co_await told_end(segment.start));
+            note_lost(segment.start, end);
         }
     }
     segments_ = std::move(named_right);

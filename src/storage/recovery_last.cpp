@@ -1,6 +1,9 @@
 // Opening a partition's log: the last segment, and damage in what of it was stable.
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
@@ -13,68 +16,126 @@ namespace galgo::storage {
 using coro::Task;
 using detail::end_of;
 using detail::kRecoveryWindowBytes;
-using detail::names;
 using memory::AcquireClass;
 using memory::BufRef;
 
+namespace {
+
+/// Of a batch whose header does not say how long it is.
+constexpr std::uint64_t kRemainsBytesMax = 128 * kMiB;
+
+/// Writes the entries from `first` on behind those that the file has. They are derived: a failure
+/// leaves them to the next sync of the log.
+Task<Status> add_entries(runtime::IoBackend& io, std::string path, std::uint64_t seed,
+                         const std::vector<IndexEntry>& entries, std::size_t first) {
+    std::vector<std::byte> bytes((entries.size() - first) * kIndexEntryBytes);
+    for (std::size_t i = first; i < entries.size(); ++i) {
+        encode_index_entry(MutableBytes(bytes).subspan((i - first) * kIndexEntryBytes), entries[i],
+                           seed);
+    }
+    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
+                        co_await runtime::open(io, std::move(path), runtime::OpenMode::kCreate));
+    const Status written = co_await runtime::write_all(io, file, bytes, first * kIndexEntryBytes);
+    (void)co_await runtime::close(io, file);
+    co_return written;
+}
+
+}  // namespace
+
 /// What stands behind the last index entry and is no batch is the trace of a crash, and cut. The
-/// batch that the entry names was synced, like all before it: when it is not whole, the log is
-/// damaged, unless whole batches up to there show that the index is wrong.
+/// batch that a verified entry names was synced, like all before it: when it is not there, the log
+/// is damaged. An entry without a check is believed unless whole batches up to there show that it
+/// is wrong.
 Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     Segment& segment = segments_.back();
+    GALGO_CO_TRY_ASSIGN(const IndexClaims claims, co_await read_claims(segment.start));
+    const std::vector<IndexEntry>& entries = claims.entries;
+    const std::uint64_t size = segment.size_bytes;
+    if (size == 0 && !entries.empty()) {
+        // Emptied: list_segments() told it, and the index is what is left.
+        if (claims.checked) {
+            segment.first = segment.end = entries.back().offset.next();
+            end_is_unnamed_ = true;
+        }
+        co_return Status{};
+    }
     const std::string path = path_of(segment.start, kLogExtension);
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kReadWrite));
     const FileRef file = context_.files.adopt(handle);
-    const std::uint64_t size = segment.size_bytes;
     const Offset no_limit(~std::uint64_t{0});
-    GALGO_CO_TRY_ASSIGN(const std::vector<IndexEntry> entries,
-                        co_await load_index(segment.start, no_limit, handle, size));
+    const bool has_proof = claims.checked && !entries.empty();
     Walk walk;
-    bool index_is_right = false;
-    bool damaged = false;
-    if (!entries.empty()) {
+    bool leads = false;  // the index leads to the batch that its last entry names
+    if (has_proof && entries.back().position < size) {
         const IndexEntry last = entries.back();
         walk.index = entries;
         GALGO_CO_TRY(
             co_await walk_batches(handle, size, last.position, last.offset, no_limit, {}, walk));
-        index_is_right = walk.first == last;
-        segment.first = entries.front().offset;
+        leads = walk.first == last;
     }
-    if (index_is_right) {
-        GALGO_CO_TRY(co_await look_for_damage(segment, handle, entries));
-    } else {
+    if (!leads) {
         walk = Walk{};
-        GALGO_CO_TRY(co_await walk_batches(handle, size, 0, segment.start, no_limit, {}, walk));
-        damaged = !entries.empty() && walk.position <= entries.back().position;
-        segment.first = walk.first.has_value() ? walk.first->offset : segment.first;
+        GALGO_CO_TRY(
+            co_await walk_batches(handle, size, 0, segment.start, no_limit, entries, walk));
+    }
+    if (has_proof && walk.contradicts) {
+        last_is_sealed_ = true;
+        occupied_ = segment.start;
+        end_offset_ = std::max(end_offset_, entries.back().offset.next());
+        tell_exchanged(segment, entries.back().offset.next());
+        segments_.pop_back();
+        co_return Status{};
+    }
+    const bool damaged =
+        walk.unreadable ||
+        (!leads && !entries.empty() && (has_proof || walk.position <= entries.back().position));
+    std::optional<std::uint64_t> damage_in_front;
+    if (leads) {
+        GALGO_CO_TRY_ASSIGN(damage_in_front, co_await look_for_damage(segment, handle, entries));
     }
     segment.end = walk.end;
     segment.last_timestamp = walk.last_timestamp;
-    damaged = damaged || walk.unreadable;
-    if (!damaged && walk.position < size) {
-        GALGO_CO_TRY_ASSIGN(const bool was_cut,
+    bool whole = walk.position == size;
+    if (!damaged && !damage_in_front.has_value() && !whole) {
+        GALGO_CO_TRY_ASSIGN(whole,
                             co_await cut_tail(segment, handle, walk.position, size, salvaged));
-        damaged = !was_cut;
-        segment.size_bytes = was_cut ? walk.position : size;
+        segment.size_bytes = whole ? walk.position : size;
     }
     // A process that was killed leaves bytes in the page cache that no sync has seen; on a file
     // that was closed well it costs nothing.
     GALGO_CO_TRY(co_await runtime::sync(context_.io, handle));
     last_timestamp_ = std::max(last_timestamp_, segment.last_timestamp);
-    if (damaged) {
-        co_return co_await leave_damage(segment, handle, entries, walk);
+    if (damaged || (!damage_in_front.has_value() && !whole)) {
+        co_return co_await leave_damage(segment, handle, claims, walk);
+    }
+    if (damage_in_front.has_value()) {
+        // Nothing is written behind it, nor cut: the file stays as it is, and what the journals
+        // have begins another one.
+        if (!whole) {
+            GALGO_CO_TRY(
+                co_await search_behind(segment.end, handle, walk.position, size, &salvaged));
+        }
+        segment.size_bytes = walk.position;
+        segment.index_entries = claims.places;
+        last_is_sealed_ = true;
+        co_return Status{};
     }
     writer_.start = segment.start;
     writer_.last_batch = walk.last;
-    const Result<runtime::FileFacts> facts =
-        context_.io.file_facts(path_of(segment.start, kIndexExtension));
-    const std::uint64_t index_bytes = facts.has_value() ? facts->size_bytes : 0;
-    const std::uint64_t wanted_bytes = walk.index.size() * kIndexEntryBytes;
-    if (index_bytes > wanted_bytes || (!index_is_right && (index_bytes | wanted_bytes) != 0)) {
+    if (walk.last.has_value() && walk.last->position > walk.index.back().position &&
+        walk.last->position <= kIndexPositionMax) {
+        walk.index.push_back(*walk.last);  // stable now, and so a proof for the next start
+    }
+    segment.index_entries = claims.places;
+    if (!claims.is_exact) {
         (void)co_await rewrite_index(segment, walk.index);
-    } else {
-        segment.index_entries = index_bytes / kIndexEntryBytes;
+    } else if (walk.index.size() > claims.places) {
+        const Status added =
+            co_await add_entries(context_.io, path_of(segment.start, kIndexExtension),
+                                 index_seed(partition_, incarnation_, segment.start), walk.index,
+                                 static_cast<std::size_t>(claims.places));
+        segment.index_entries = added.has_value() ? walk.index.size() : claims.places;
     }
     writer_.index = std::move(walk.index);
     writer_.index_on_disk = segment.index_entries;
@@ -84,39 +145,63 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
 /// Every byte of the last segment stays where it is, and the segment takes no more: what is written
 /// from now on begins another one. The end goes behind all that is told by what lies there.
 Task<Status> PartitionLog::leave_damage(Segment& segment, runtime::FileHandle file,
-                                        const std::vector<IndexEntry>& entries, const Walk& walk) {
-    tell_damage(segment, walk.position);
-    intact_end_ = std::min(intact_end_, walk.end);
+                                        const IndexClaims& claims, const Walk& walk) {
+    const std::uint64_t size = segment.size_bytes;
     std::uint64_t from = walk.position;
-    if (!entries.empty() && from <= entries.back().position) {
-        const IndexEntry last = entries.back();
-        GALGO_CO_TRY_ASSIGN(const std::uint32_t count,
-                            co_await count_messages(file, last.position, segment.size_bytes));
-        segment.end = std::max(segment.end, last.offset.plus(std::max(count, 1U)));
+    bool cut = false;
+    intact_end_ = std::min(intact_end_, walk.end);
+    if (!claims.entries.empty() && from <= claims.entries.back().position) {
+        const IndexEntry last = claims.entries.back();
+        Remains remains;
+        if (last.position < size) {
+            GALGO_CO_TRY_ASSIGN(remains, co_await look_at_remains(file, last.position, size));
+        }
+        cut = last.position >= size || remains.ends_inside;
+        segment.end = std::max(segment.end, last.offset.plus(std::max(remains.messages, 1U)));
         last_timestamp_ = std::max(last_timestamp_, last.timestamp);
         from = last.position + 1;
     }
-    GALGO_CO_TRY_ASSIGN(const Offset end, co_await search_behind(segment.end, file, from,
-                                                                 segment.size_bytes, nullptr));
+    Offset end = segment.end;
+    if (from < size) {
+        GALGO_CO_TRY_ASSIGN(end, co_await search_behind(segment.end, file, from, size, nullptr));
+    }
     segment.end = std::max({segment.end, end, end_offset_});
     segment.last_timestamp = Timestamp(~std::uint64_t{0});  // a search by time looks inside
-    segment.index_entries = entries.size();
     last_is_sealed_ = true;
+    segment.index_entries = claims.places;
+    if (!claims.checked) {
+        std::vector<IndexEntry> entries = walk.index;
+        GALGO_CO_TRY_ASSIGN(const std::vector<IndexEntry> behind,
+                            co_await keep_unchecked(claims, file, size, walk.position));
+        entries.insert(entries.end(), behind.begin(), behind.end());
+        (void)co_await rewrite_index(segment, entries);
+    }
+    if (cut) {
+        tell_cut(segment, walk, segment.end);
+        end_is_unnamed_ = true;
+    } else {
+        tell_damage(segment, walk.position);
+    }
     co_return Status{};
 }
 
-/// How many messages a batch that is not whole has: its frames say so, one by one, when they fill
-/// what the header says; otherwise header or frames, whoever says more.
-Task<Result<std::uint32_t>> PartitionLog::count_messages(runtime::FileHandle file,
-                                                         std::uint64_t position,
-                                                         std::uint64_t size) {
-    const auto length =
-        static_cast<std::size_t>(std::min<std::uint64_t>(memory::kBlockBytesMax, size - position));
+/// What is left of a batch that is not whole. Its frames tell, one by one, when they fill what the
+/// header says; otherwise header or frames, whoever says more.
+Task<Result<PartitionLog::Remains>> PartitionLog::look_at_remains(runtime::FileHandle file,
+                                                                  std::uint64_t position,
+                                                                  std::uint64_t size) {
+    Remains remains;
+    const std::uint64_t left = size - position;
+    if (left < wire::kBatchHeaderSize) {
+        remains.ends_inside = true;
+        co_return remains;
+    }
+    const auto length = static_cast<std::size_t>(std::min(kRemainsBytesMax, left));
     GALGO_CO_TRY_ASSIGN(BufRef buffer, context_.pool.acquire(length, AcquireClass::kReserved));
     const Result<std::size_t> got =
         co_await runtime::read(context_.io, file, buffer.mutable_bytes(), position);
     if (!got.has_value() || *got < wire::kBatchHeaderSize) {
-        co_return 0U;
+        co_return remains;
     }
     const ConstBytes bytes = buffer.bytes().first(*got);
     wire::FrameCursor cursor(bytes.subspan(wire::kBatchHeaderSize));
@@ -133,15 +218,21 @@ Task<Result<std::uint32_t>> PartitionLog::count_messages(runtime::FileHandle fil
     }
     const Result<wire::BatchHeader> header = wire::decode_batch_header(bytes);
     const bool filled = header.has_value() && header->batch_length == frames_end;
-    co_return filled || !header.has_value() ? count : std::max(count, header->message_count);
+    remains.messages =
+        filled || !header.has_value() ? count : std::max(count, header->message_count);
+    // All frames are there when its length alone is wrong.
+    remains.ends_inside = header.has_value() && header->batch_length > left &&
+                          header->batch_length <= memory::kBlockBytesMax &&
+                          count < header->message_count;
+    co_return remains;
 }
 
-/// Looks at the last stable batches, up to the last index entry. Damage there stays where it is,
-/// and the read that meets it says so; the log takes no more.
-Task<Status> PartitionLog::look_for_damage(const Segment& segment, runtime::FileHandle file,
-                                           const std::vector<IndexEntry>& entries) {
+/// Looks at the last stable batches, up to the last index entry. Where damage is; it stays there,
+/// and the read that meets it says so.
+Task<Result<std::optional<std::uint64_t>>> PartitionLog::look_for_damage(
+    const Segment& segment, runtime::FileHandle file, const std::vector<IndexEntry>& entries) {
     if (entries.size() < 2) {
-        co_return Status{};
+        co_return std::nullopt;
     }
     const std::uint64_t stable_to = entries.back().position;
     std::size_t from = entries.size() - 2;
@@ -149,17 +240,10 @@ Task<Status> PartitionLog::look_for_damage(const Segment& segment, runtime::File
         --from;
     }
     Offset end = entries[from].offset;
-    bool in_doubt = from != 0;
     SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file,
                          segment.size_bytes, entries[from].position, kRecoveryWindowBytes);
     while (cursor.position() < stable_to) {
         GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(Offset{0}));
-        if (std::exchange(in_doubt, false) &&
-            (step.kind != StepKind::kBatch || !names(entries[from], step.header))) {
-            end = segment.start;  // is the entry wrong or the log? From its begin it can be told.
-            cursor.seek(0);
-            continue;
-        }
         if (step.kind == StepKind::kEnd) {
             break;
         }
@@ -171,11 +255,11 @@ Task<Status> PartitionLog::look_for_damage(const Segment& segment, runtime::File
         if (!whole) {
             tell_damage(segment, step.position);
             intact_end_ = std::min(intact_end_, end);
-            break;
+            co_return step.position;
         }
         end = end_of(step.header);
     }
-    co_return Status{};
+    co_return std::nullopt;
 }
 
 void PartitionLog::tell_damage(const Segment& segment, std::uint64_t position) {

@@ -18,15 +18,7 @@
 namespace galgo::storage {
 
 using coro::Task;
-using detail::entries_make_sense;
 using detail::kFencedName;
-
-namespace {
-
-/// Of the index of a lost log, whose size would be the bound: those of 128 GiB.
-constexpr std::uint64_t kEntriesOfLostMax = 1ULL << 21;
-
-}  // namespace
 
 Task<Result<std::unique_ptr<PartitionLog>>> PartitionLog::open(
     StorageContext& context, std::string root, std::string directory, PartitionKey partition,
@@ -49,8 +41,13 @@ Task<Status> PartitionLog::recover(const JournalReplay* replay) {
     if (!segments_.empty() && segments_.front().start != Offset{0}) {
         tell_gap(Offset{0}, segments_.front().start);
     }
-    for (std::size_t i = 0; i + 1 < segments_.size(); ++i) {
-        GALGO_CO_TRY(co_await recover_sealed(i));
+    for (std::size_t i = 0; i + 1 < segments_.size();) {
+        GALGO_CO_TRY_ASSIGN(const bool is_served, co_await recover_sealed(i));
+        if (is_served) {
+            ++i;
+        } else {
+            segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
     }
     std::vector<Salvaged> salvaged;
     if (!segments_.empty()) {
@@ -91,50 +88,53 @@ Task<Status> PartitionLog::list_segments() {
     GALGO_CO_TRY(co_await check_incarnation());
     for (const Offset index : indexes) {
         if (!std::ranges::binary_search(segments_, index, {}, &Segment::start)) {
-            const std::string path = path_of(index, kIndexExtension);
-            // Entries name what was synced; a log that is dropped takes its index along.
-            if (index_has_entries(index)) {
-                co_await tell_lost(index);
-            } else {
-                (void)co_await runtime::unlink(context_.io, path);
-            }
+            GALGO_CO_TRY(co_await judge_lone_index(index));
         }
     }
     for (Segment& segment : segments_) {
         GALGO_CO_TRY_ASSIGN(const runtime::FileFacts facts,
                             context_.io.file_facts(path_of(segment.start, kLogExtension)));
         segment.size_bytes = facts.size_bytes;
-        if (segment.size_bytes == 0 && index_has_entries(segment.start)) {
-            co_await tell_lost(segment.start);
+        if (segment.size_bytes == 0) {
+            GALGO_CO_TRY_ASSIGN(const IndexClaims claims, co_await read_claims(segment.start));
+            if (!claims.entries.empty()) {
+                GALGO_CO_TRY(co_await tell_lost(segment.start));
+            }
         }
     }
     co_return co_await read_marker(std::format("{}/{}", directory_, kFencedName));
 }
 
-bool PartitionLog::index_has_entries(Offset start) const {
-    const Result<runtime::FileFacts> facts =
-        context_.io.file_facts(path_of(start, kIndexExtension));
-    return facts.has_value() && facts->size_bytes >= kIndexEntryBytes;
+/// Entries name what was synced; a log that is dropped takes its index along.
+Task<Status> PartitionLog::judge_lone_index(Offset start) {
+    GALGO_CO_TRY_ASSIGN(const IndexClaims claims, co_await read_claims(start));
+    if (!claims.entries.empty()) {
+        co_return co_await tell_lost(start);
+    }
+    const std::string path = path_of(start, kIndexExtension);
+    if (claims.places == 0) {
+        (void)co_await runtime::unlink(context_.io, path);
+    } else {
+        observe::log_warn("storage", "an index of no log here", {{"file", path}});
+    }
+    co_return Status{};
 }
 
 /// A segment that is gone although its index is there, or that was emptied.
-Task<void> PartitionLog::tell_lost(Offset start) {
+Task<Status> PartitionLog::tell_lost(Offset start) {
     note_damage(std::format(
         "{} is gone, its index still knows it; restore the file, or purge the partition",
         path_of(start, kLogExtension)));
     intact_end_ = std::min(intact_end_, start);
     const auto next = std::ranges::upper_bound(segments_, start, {}, &Segment::start);
-    Offset end = start.next();
     if (next != segments_.end()) {
-        end = next->start;
-    } else {
-        last_is_sealed_ = true;  // the one before it was: it ends where it ends
-        const std::vector<IndexEntry> entries = co_await read_entries(start, kEntriesOfLostMax);
-        const bool make_sense =
-            entries_make_sense(entries, start, Offset(~std::uint64_t{0}), ~std::uint64_t{0});
-        end = make_sense && !entries.empty() ? entries.back().offset.next() : end;
+        note_lost(start, next->start);
+        co_return Status{};
     }
+    last_is_sealed_ = true;  // the one before it was: it ends where it ends
+    GALGO_CO_TRY_ASSIGN(const Offset end, co_await told_end(start));
     note_lost(start, end);
+    co_return Status{};
 }
 
 /// For good, and found again at each start while it is there.

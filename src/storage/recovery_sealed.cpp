@@ -1,5 +1,7 @@
 // Opening a partition's log: segments that another one follows.
+#include <algorithm>
 #include <format>
+#include <iterator>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
@@ -15,70 +17,70 @@ using detail::names;
 using memory::AcquireClass;
 
 /// One look at the last batch, when the index leads to it and its end is where the next segment
-/// begins; what is less clear is verified.
-Task<Status> PartitionLog::recover_sealed(std::size_t index) {
+/// begins; what is less clear is verified. False: it holds other batches than its index knows of,
+/// and is not served.
+Task<Result<bool>> PartitionLog::recover_sealed(std::size_t index) {
     Segment& segment = segments_[index];
     const Offset next_start = segments_[index + 1].start;
     if (segment.size_bytes == 0) {
         segment.end = segment.start;
-        co_return Status{};
+        co_return true;
     }
     const std::uint64_t size = segment.size_bytes;
     const std::string path = path_of(segment.start, kLogExtension);
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
                         co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
     const FileRef file = context_.files.adopt(handle);
-    GALGO_CO_TRY_ASSIGN(const std::vector<IndexEntry> entries,
-                        co_await load_index(segment.start, next_start, handle, size));
+    GALGO_CO_TRY_ASSIGN(const IndexClaims claims, co_await read_claims(segment.start));
+    const std::vector<IndexEntry>& entries = claims.entries;
+    const bool has_proof = claims.checked && !entries.empty();
+    segment.index_entries = claims.checked ? claims.places : 0;
     Walk walk;
-    bool whole = false;
-    if (!entries.empty()) {
+    bool leads = false;  // the index leads to the batch that its last entry names
+    if (has_proof && entries.back().position < size) {
         const IndexEntry last = entries.back();
         SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size,
                              last.position, wire::kBatchHeaderSize);
         GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(kNoBytes));
-        segment.first = entries.front().offset;
-        segment.index_entries = entries.size();
         if (step.kind == StepKind::kBatch && names(last, step.header) &&
             end_of(step.header) == next_start && cursor.position() == size) {
             segment.end = next_start;
             segment.last_timestamp = last.timestamp;
-            co_return Status{};
+            if (!claims.is_exact) {
+                (void)co_await rewrite_index(segment, entries);
+            }
+            co_return true;
         }
         GALGO_CO_TRY(co_await walk_batches(handle, size, last.position, last.offset, next_start,
                                            entries, walk));
-        whole = walk.first.has_value() && !walk.contradicts &&
-                (walk.reached_end || walk.end == next_start);
+        leads = walk.first == last;
     }
-    if (!whole) {
+    if (!leads) {
         walk = Walk{};
         GALGO_CO_TRY(
             co_await walk_batches(handle, size, 0, segment.start, next_start, entries, walk));
-        whole = walk.reached_end || walk.end == next_start;
-        segment.first = walk.first.has_value() ? walk.first->offset : segment.first;
-        if (whole || walk.contradicts || entries.empty()) {
-            if (walk.last.has_value() && walk.last->position > walk.index.back().position) {
-                walk.index.push_back(*walk.last);
-            }
-            (void)co_await rewrite_index(segment, walk.index);
-        }
     }
-    if (!whole && walk.passed_limit.has_value()) {
-        note_damage(std::format(
-            "{} reaches to offset {}, into {}: one of them was brought here or is an old copy; put "
-            "the right one in its place, or purge the partition",
-            path, walk.passed_limit->value(), path_of(next_start, kLogExtension)));
-        intact_end_ = std::min(intact_end_, walk.end);
+    if (has_proof && walk.contradicts) {
+        tell_exchanged(segment, std::max(next_start, entries.back().offset.next()));
+        co_return false;
+    }
+    const bool whole = walk.reached_end || walk.end == next_start;
+    if (!has_proof) {
+        GALGO_CO_TRY(co_await rebuild_index(segment, handle, claims, walk, whole));
     }
     if (!whole) {
-        // Damage inside stays where it is: a read that meets it says so. What lies behind counts as
-        // there, and a sound index leads to it.
-        observe::log_error(
-            "storage", "damage in a sealed segment",
-            {{"directory", directory_}, {"segment", segment.start}, {"position", walk.position}});
+        GALGO_CO_TRY(co_await tell_unclear(segment, handle, claims, walk, next_start));
         segment.end = next_start;
         segment.last_timestamp = Timestamp(~std::uint64_t{0});
-        co_return Status{};
+        co_return true;
+    }
+    if (leads && (!claims.is_exact || walk.last != entries.back())) {
+        GALGO_CO_TRY(co_await rebuild_index(segment, handle, claims, walk, whole));
+    }
+    if (has_proof && entries.back().position >= walk.position) {
+        tell_cut(segment, walk, std::max(next_start, entries.back().offset.next()));
+    } else if (walk.end != next_start) {
+        tell_gap(walk.end, next_start);
     }
     if (!walk.reached_end) {
         // Left by a write that failed: every offset of this segment is in front of it.
@@ -91,10 +93,89 @@ Task<Status> PartitionLog::recover_sealed(std::size_t index) {
     }
     segment.end = walk.end;
     segment.last_timestamp = walk.last_timestamp;
-    if (segment.end != next_start) {
-        tell_gap(segment.end, next_start);
+    co_return true;
+}
+
+/// The index of a sealed segment that had none, or not all: what it said that was right, what the
+/// walk found, and the last batch.
+Task<Status> PartitionLog::rebuild_index(Segment& segment, runtime::FileHandle file,
+                                         const IndexClaims& claims, const Walk& walk, bool whole) {
+    std::vector<IndexEntry> entries;
+    if (claims.checked) {
+        entries = claims.entries;
+    }
+    std::ranges::copy_if(walk.index, std::back_inserter(entries), [&](const IndexEntry& entry) {
+        return entries.empty() || entry.position > entries.back().position;
+    });
+    if (!whole) {
+        // The way to what lies behind the damage.
+        GALGO_CO_TRY_ASSIGN(
+            const std::vector<IndexEntry> behind,
+            co_await keep_unchecked(claims, file, segment.size_bytes, walk.position));
+        entries.insert(entries.end(), behind.begin(), behind.end());
+    } else if (walk.last.has_value() && walk.last->position > entries.back().position &&
+               walk.last->position <= kIndexPositionMax) {
+        entries.push_back(*walk.last);
+    }
+    (void)co_await rewrite_index(segment, entries);
+    co_return Status{};
+}
+
+/// A walk met what is no batch, or one of another place. Damage inside stays where it is: a read
+/// that meets it says so. What lies behind counts as there, and a sound index leads to it. A file
+/// that was cut lacks what nobody else has: no damage of a disk does that.
+Task<Status> PartitionLog::tell_unclear(const Segment& segment, runtime::FileHandle file,
+                                        const IndexClaims& claims, const Walk& walk,
+                                        Offset next_start) {
+    if (walk.passed_limit.has_value()) {
+        note_damage(std::format(
+            "{} reaches to offset {}, into {}: one of them was brought here or is an old copy; put "
+            "the right one in its place, or purge the partition",
+            path_of(segment.start, kLogExtension), walk.passed_limit->value(),
+            path_of(next_start, kLogExtension)));
+        intact_end_ = std::min(intact_end_, walk.end);
+    }
+    const std::uint64_t size = segment.size_bytes;
+    const bool knows_more = claims.checked && !claims.entries.empty() &&
+                            claims.entries.back().position + wire::kBatchSizeMin > size;
+    bool cut = knows_more;
+    if (!cut && !walk.unreadable) {
+        GALGO_CO_TRY_ASSIGN(const Remains remains,
+                            co_await look_at_remains(file, walk.position, size));
+        cut = remains.ends_inside;
+    }
+    if (cut) {
+        tell_cut(segment, walk, next_start);
+    } else {
+        observe::log_error(
+            "storage", "damage in a sealed segment",
+            {{"directory", directory_}, {"segment", segment.start}, {"position", walk.position}});
     }
     co_return Status{};
+}
+
+/// The file is shorter than it was: [end of the walk, `lost_end`) is told as lost.
+void PartitionLog::tell_cut(const Segment& segment, const Walk& walk, Offset lost_end) {
+    note_damage(std::format(
+        "{} was cut: it ends at byte {}, and of the messages from offset {} to {} some are gone; "
+        "restore it, or accept the loss by an empty file {} and without {}, or purge the partition",
+        path_of(segment.start, kLogExtension), segment.size_bytes, walk.end.value(),
+        lost_end.value() - 1, path_of(walk.end, kLogExtension),
+        path_of(segment.start, kIndexExtension)));
+    intact_end_ = std::min(intact_end_, walk.end);
+    note_lost(walk.end, lost_end);
+}
+
+/// Whole batches stand where its index knows others, which were stable. Not served, and not written
+/// into.
+void PartitionLog::tell_exchanged(const Segment& segment, Offset lost_end) {
+    note_damage(
+        std::format("{} holds other batches than its index knows of: it was brought here or is an "
+                    "old copy; put "
+                    "the right file in its place, or purge the partition",
+                    path_of(segment.start, kLogExtension)));
+    intact_end_ = std::min(intact_end_, segment.start);
+    note_lost(segment.start, lost_end);
 }
 
 }  // namespace galgo::storage

@@ -1,9 +1,10 @@
 // Names and index entries of segments, docs/formats/segment.md and index.md. Pure.
 //
 // A segment is `{start:020}.log`: whole batches as they stand on the wire, one behind the other,
-// and
-// `{start:020}.index`: 24-byte entries that name the position of some of them. `start` is the first
-// offset the segment may hold. The index is derived from the log and is rebuilt on any doubt.
+// and `{start:020}.index`: 24-byte entries that name the position of some of them. `start` is the
+// first offset the segment may hold. An entry is written when the log is stable up to the end of
+// its batch, and has a check of its own that binds it to its segment: one that verifies proves what
+// stood in the log. One that does not says nothing, and is derived again.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,8 @@ namespace galgo::storage {
 inline constexpr std::size_t kIndexEntryBytes = 24;
 /// An entry is added when at least that much log lies behind the one before.
 inline constexpr std::uint64_t kIndexStrideBytes = 64 * kKiB;
+/// No entry names a batch behind it.
+inline constexpr std::uint64_t kIndexPositionMax = 0xffff'ffff;
 
 struct IndexEntry {
     Offset offset;        ///< base offset of the batch at `position`
@@ -30,9 +33,16 @@ struct IndexEntry {
     bool operator==(const IndexEntry&) const noexcept = default;
 };
 
-/// Writes 24 bytes.
-void encode_index_entry(MutableBytes to, const IndexEntry& entry) noexcept;
-[[nodiscard]] IndexEntry decode_index_entry(ConstBytes from) noexcept;
+/// Of all entries of one segment in one life of a partition.
+[[nodiscard]] std::uint64_t index_seed(PartitionKey partition, Incarnation incarnation,
+                                       Offset start) noexcept;
+/// Writes 24 bytes. The position is at most kIndexPositionMax.
+void encode_index_entry(MutableBytes to, const IndexEntry& entry, std::uint64_t seed) noexcept;
+/// Empty when the 24 bytes do not verify.
+[[nodiscard]] std::optional<IndexEntry> decode_index_entry(ConstBytes from,
+                                                           std::uint64_t seed) noexcept;
+/// An entry of data format 2, which had no check. It may say anything.
+[[nodiscard]] IndexEntry decode_unchecked_entry(ConstBytes from) noexcept;
 
 inline constexpr std::string_view kLogExtension = ".log";
 inline constexpr std::string_view kIndexExtension = ".index";

@@ -21,6 +21,8 @@ constexpr std::size_t kVerifyStepBytes = 1 * kMiB;
 constexpr std::uint64_t kCandidateCostMin = 16 * kKiB;
 /// First window of find_valid_batch.
 constexpr std::size_t kSearchBytesMin = 16 * kKiB;
+/// Places of an index that a search looks at in a row for an entry that verifies.
+constexpr std::uint32_t kBadEntriesMax = 64;
 
 // Of a frame: wire/batch.hpp.
 constexpr std::size_t kOffsetDeltaAt = 24;
@@ -162,31 +164,45 @@ Task<Status> verify_batch(coro::ReadyQueue& ready, const BufRef& batch) {
 
 namespace {
 
-/// Binary search for the last entry that is `before` the key.
+/// The entry at `place`, or the nearest one before it that verifies, down to `low`; empty when none
+/// of a few does. `place` names the one found.
+Task<std::optional<IndexEntry>> read_entry(runtime::IoBackend& io, IndexFile index,
+                                           std::uint64_t low, std::uint64_t& place) {
+    for (std::uint32_t tries = 0; tries < kBadEntriesMax; ++tries, --place) {
+        std::byte bytes[kIndexEntryBytes];
+        const Result<std::size_t> got =
+            co_await runtime::read(io, index.file, bytes, place * kIndexEntryBytes);
+        if (got.has_value() && *got == kIndexEntryBytes) {
+            const std::optional<IndexEntry> entry = decode_index_entry(bytes, index.seed);
+            if (entry.has_value()) {
+                co_return entry;
+            }
+        }
+        if (place == low) {
+            break;
+        }
+    }
+    co_return std::nullopt;
+}
+
+/// Binary search for the last entry that is `before` the key. Bad places cost time only: an earlier
+/// entry leads to the same batch.
 template <class Before>
-Task<Result<std::uint64_t>> find_entry(runtime::IoBackend& io, runtime::FileHandle index,
-                                       std::uint64_t entry_count, std::uint64_t log_bytes,
-                                       Before before) {
+Task<Result<std::uint64_t>> find_entry(runtime::IoBackend& io, IndexFile index, Before before) {
     std::uint64_t low = 0;  // entries below it are before the key
-    std::uint64_t high = entry_count;
+    std::uint64_t high = index.places;
     std::uint64_t found = 0;
     while (low < high) {
         const std::uint64_t middle = low + (high - low) / 2;
-        std::byte bytes[kIndexEntryBytes];
-        const Result<std::size_t> got =
-            co_await runtime::read(io, index, bytes, middle * kIndexEntryBytes);
-        if (!got.has_value() || *got != kIndexEntryBytes) {
-            co_return std::uint64_t{0};  // the log says the same, only slower
-        }
-        const IndexEntry entry = decode_index_entry(bytes);
-        if (entry.position >= log_bytes) {
-            co_return std::uint64_t{0};
-        }
-        if (before(entry)) {
-            found = entry.position;
+        std::uint64_t place = middle;
+        const std::optional<IndexEntry> entry = co_await read_entry(io, index, low, place);
+        if (!entry.has_value()) {
+            high = middle;
+        } else if (entry->position < index.log_bytes && before(*entry)) {
+            found = entry->position;
             low = middle + 1;
         } else {
-            high = middle;
+            high = place;
         }
     }
     co_return found;
@@ -194,25 +210,21 @@ Task<Result<std::uint64_t>> find_entry(runtime::IoBackend& io, runtime::FileHand
 
 }  // namespace
 
-Task<Result<std::uint64_t>> find_by_offset(runtime::IoBackend& io, runtime::FileHandle index,
-                                           std::uint64_t entry_count, Offset key,
-                                           std::uint64_t log_bytes) {
+Task<Result<std::uint64_t>> find_by_offset(runtime::IoBackend& io, IndexFile index, Offset key) {
     const auto before = [key](const IndexEntry& entry) { return entry.offset <= key; };
-    co_return co_await find_entry(io, index, entry_count, log_bytes, before);
+    co_return co_await find_entry(io, index, before);
 }
 
-Task<Result<std::uint64_t>> find_before_position(runtime::IoBackend& io, runtime::FileHandle index,
-                                                 std::uint64_t entry_count, std::uint64_t position,
-                                                 std::uint64_t log_bytes) {
+Task<Result<std::uint64_t>> find_before_position(runtime::IoBackend& io, IndexFile index,
+                                                 std::uint64_t position) {
     const auto before = [position](const IndexEntry& entry) { return entry.position < position; };
-    co_return co_await find_entry(io, index, entry_count, log_bytes, before);
+    co_return co_await find_entry(io, index, before);
 }
 
-Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io, runtime::FileHandle index,
-                                                  std::uint64_t entry_count, Timestamp key,
-                                                  std::uint64_t log_bytes) {
+Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io, IndexFile index,
+                                                  Timestamp key) {
     const auto before = [key](const IndexEntry& entry) { return entry.timestamp < key; };
-    co_return co_await find_entry(io, index, entry_count, log_bytes, before);
+    co_return co_await find_entry(io, index, before);
 }
 
 Task<Result<std::optional<std::uint64_t>>> find_valid_batch(

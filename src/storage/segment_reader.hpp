@@ -66,22 +66,21 @@ class SegmentCursor {
 /// Layout and all checksums of one batch; yields between slices of 1 MiB.
 coro::Task<Status> verify_batch(coro::ReadyQueue& ready, const memory::BufRef& batch);
 
-/// Position of the last entry of an index file of `entry_count` entries with offset <= key (or
-/// timestamp < key); 0 when there is none or an entry cannot be right. `log_bytes` bounds the
-/// positions.
-coro::Task<Result<std::uint64_t>> find_by_offset(runtime::IoBackend& io, runtime::FileHandle index,
-                                                 std::uint64_t entry_count, Offset key,
-                                                 std::uint64_t log_bytes);
-/// The same for the last entry before `position`.
-coro::Task<Result<std::uint64_t>> find_before_position(runtime::IoBackend& io,
-                                                       runtime::FileHandle index,
-                                                       std::uint64_t entry_count,
-                                                       std::uint64_t position,
-                                                       std::uint64_t log_bytes);
-coro::Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io,
-                                                        runtime::FileHandle index,
-                                                        std::uint64_t entry_count, Timestamp key,
-                                                        std::uint64_t log_bytes);
+/// An index file to look into.
+struct IndexFile {
+    runtime::FileHandle file;
+    std::uint64_t seed = 0;       ///< of its entries (index_seed())
+    std::uint64_t places = 0;     ///< of entries in it
+    std::uint64_t log_bytes = 0;  ///< what the log has: entries behind it do not count
+};
+/// Position of the last entry of the file with offset <= key (or timestamp < key, or before
+/// `position`), as far as its entries verify; 0 when there is none.
+coro::Task<Result<std::uint64_t>> find_by_offset(runtime::IoBackend& io, IndexFile index,
+                                                 Offset key);
+coro::Task<Result<std::uint64_t>> find_before_position(runtime::IoBackend& io, IndexFile index,
+                                                       std::uint64_t position);
+coro::Task<Result<std::uint64_t>> find_before_timestamp(runtime::IoBackend& io, IndexFile index,
+                                                        Timestamp key);
 
 /// The first position at or behind `from` where a whole valid batch with base_offset >=
 /// `offset_min` stands. `work_left`: bytes that may be read and hashed for candidates, counted

@@ -266,14 +266,16 @@ void LogRig::check_indexes() const {
         GALGO_CHECK(log.has_value());
         GALGO_CHECK(index.size() % storage::kIndexEntryBytes == 0);
         for (std::size_t at = 0; at < index.size(); at += storage::kIndexEntryBytes) {
-            const storage::IndexEntry named =
-                storage::decode_index_entry(ConstBytes(index).subspan(at));
-            GALGO_CHECK(named.position < log->size());
+            const auto named = storage::decode_index_entry(
+                ConstBytes(index).subspan(at),
+                storage::index_seed(PartitionKey{0}, Incarnation{0}, *start));
+            GALGO_CHECK(named.has_value());
+            GALGO_CHECK(named->position < log->size());
             const auto header = wire::decode_batch_header(
-                ConstBytes(*log).subspan(static_cast<std::size_t>(named.position)));
+                ConstBytes(*log).subspan(static_cast<std::size_t>(named->position)));
             GALGO_CHECK(header.has_value());
-            GALGO_CHECK(Offset(header->base_offset) == named.offset);
-            GALGO_CHECK(Timestamp(header->base_timestamp_us) == named.timestamp);
+            GALGO_CHECK(Offset(header->base_offset) == named->offset);
+            GALGO_CHECK(Timestamp(header->base_timestamp_us) == named->timestamp);
         }
     }
 }

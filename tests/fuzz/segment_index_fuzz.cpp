@@ -1,6 +1,12 @@
 // Any bytes as the index files of a sound log of two segments: the first two bytes say how many of
-// the others belong to the first. Law: the index is derived, so a log with a wrong one answers like
-// a log with none: same bounds, same messages from every offset, same offset for every time.
+// the others belong to the first; by their highest bit, entries whose check is 0 get the right one.
+// Laws:
+//   * an entry that does not verify says nothing: the log answers like one without an index, with
+//     the same bounds, the same messages from every offset, and the same offset for every time;
+//   * a last entry that verifies and is not true fences: the log is not what it was, and stays as
+//   it
+//     is;
+//   * a verified entry is never cut away.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +28,12 @@ constexpr Offset kFirstEnd{25};
 constexpr Offset kSecondStart{40};
 constexpr std::uint32_t kBatches = 6;  // a segment
 
+constexpr std::uint16_t kSealed = 0x8000;
+constexpr Offset kStarts[] = {kFirstStart, kSecondStart};
+
 struct Model {
     Bytes logs[2];
+    std::vector<storage::IndexEntry> batches[2];
     std::vector<ReadMessage> messages;
     Offset first_end;
     Offset end;
@@ -33,7 +43,8 @@ Model make_model() {
     Model model;
     Offset at = kFirstStart;
     std::uint64_t time = 1000;
-    for (Bytes& log : model.logs) {
+    for (int segment = 0; segment < 2; ++segment) {
+        Bytes& log = model.logs[segment];
         for (std::uint32_t i = 0; i < kBatches; ++i) {
             const std::uint32_t count = 1 + i % 3;
             const Bytes batch = make_batch(at, count, Timestamp(time));
@@ -45,6 +56,8 @@ Model make_model() {
                                           .timestamp = Timestamp(time),
                                           .checksum = message->checksum});
             }
+            model.batches[segment].push_back(
+                {.offset = at, .timestamp = Timestamp(time), .position = log.size()});
             log.insert(log.end(), batch.begin(), batch.end());
             at = at.plus(count + (i % 5 == 4 ? 2 : 0));  // holes
             time += i % 4 == 1 ? 0 : 10;                 // and equal times
@@ -82,26 +95,95 @@ void check(LogRig& rig, const Model& model) {
     }
 }
 
-void run(std::size_t split, ConstBytes bytes) {
+std::uint64_t seed_of(int segment) {
+    return storage::index_seed(PartitionKey{0}, Incarnation{0}, kStarts[segment]);
+}
+
+/// Entries whose check is 0 get the right one.
+void seal_index(MutableBytes index, int segment) {
+    for (std::size_t at = 0; at + storage::kIndexEntryBytes <= index.size();
+         at += storage::kIndexEntryBytes) {
+        const auto place = index.subspan(at, storage::kIndexEntryBytes);
+        storage::IndexEntry entry = storage::decode_unchecked_entry(place);
+        if (entry.position <= storage::kIndexPositionMax) {
+            storage::encode_index_entry(place, entry, seed_of(segment));
+        }
+    }
+}
+
+/// Those that verify, by position; of two at one position none.
+std::vector<storage::IndexEntry> verified(ConstBytes index, int segment) {
+    std::vector<storage::IndexEntry> entries;
+    for (std::size_t at = 0; at + storage::kIndexEntryBytes <= index.size();
+         at += storage::kIndexEntryBytes) {
+        const auto entry = storage::decode_index_entry(index.subspan(at), seed_of(segment));
+        if (entry.has_value() && entry->offset != Offset{~std::uint64_t{0}}) {
+            entries.push_back(*entry);
+        }
+    }
+    std::ranges::stable_sort(entries, {}, &storage::IndexEntry::position);
+    return entries;
+}
+
+/// The word of a format without checks, that there was more than there is.
+bool says_more_unchecked(ConstBytes index, const Model& model) {
+    const std::size_t places = index.size() / storage::kIndexEntryBytes;
+    if (places == 0 || !verified(index, 1).empty()) {
+        return false;
+    }
+    const auto place = [index](std::size_t at) {
+        return storage::decode_unchecked_entry(index.subspan(at * storage::kIndexEntryBytes));
+    };
+    return place(0).position == 0 && place(0).offset == kSecondStart &&
+           place(places - 1).position >= model.logs[1].size();
+}
+
+void run(std::uint16_t head, ConstBytes bytes) {
     static const Model model = make_model();
-    const Offset starts[] = {kFirstStart, kSecondStart};
-    split = std::min(split, bytes.size());
-    const ConstBytes indexes[] = {bytes.first(split), bytes.subspan(split)};
+    const std::size_t split = std::min<std::size_t>(head & ~kSealed, bytes.size());
+    Bytes indexes[] = {Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(split)),
+                       Bytes(bytes.begin() + static_cast<std::ptrdiff_t>(split), bytes.end())};
     LogRig rig;
     for (const Offset hole : {Offset{0}, model.first_end}) {
         rig.write(storage::segment_file_name(hole, storage::kLogExtension), {});
     }
+    bool proves_otherwise = false;
     for (int i = 0; i < 2; ++i) {
-        rig.write(storage::segment_file_name(starts[i], storage::kLogExtension), model.logs[i]);
-        rig.write(storage::segment_file_name(starts[i], storage::kIndexExtension), indexes[i]);
+        if ((head & kSealed) != 0) {
+            seal_index(indexes[i], i);
+        }
+        const auto entries = verified(indexes[i], i);
+        proves_otherwise =
+            proves_otherwise ||
+            (!entries.empty() &&
+             std::ranges::find(model.batches[i], entries.back()) == model.batches[i].end());
+        rig.write(storage::segment_file_name(kStarts[i], storage::kLogExtension), model.logs[i]);
+        rig.write(storage::segment_file_name(kStarts[i], storage::kIndexExtension), indexes[i]);
     }
     rig.open();
-    GALGO_CHECK(!rig.log().fenced().has_value());
+    const bool fenced = rig.log().fenced().has_value();
+    GALGO_CHECK(fenced == proves_otherwise || (fenced && says_more_unchecked(indexes[1], model)));
     GALGO_CHECK(rig.log().recovery().cut_bytes == 0);
-    check(rig, model);
+    if (!fenced) {
+        check(rig, model);
+    }
     rig.close();
+    for (int i = 0; i < 2; ++i) {
+        const auto log = rig.file(storage::segment_file_name(kStarts[i], storage::kLogExtension));
+        GALGO_CHECK(log == model.logs[i]);
+        const auto index =
+            rig.file(storage::segment_file_name(kStarts[i], storage::kIndexExtension));
+        const auto before = verified(indexes[i], i);
+        const auto after = verified(index.value_or(Bytes{}), i);
+        for (std::size_t at = 0; at < before.size(); ++at) {
+            const bool alone = std::ranges::count(before, before[at].position,
+                                                  &storage::IndexEntry::position) == 1;
+            GALGO_CHECK(!alone || std::ranges::find(after, before[at]) != after.end());
+        }
+    }
     rig.open();
-    GALGO_CHECK(rig.read_all(1000, true) == model.messages);
+    GALGO_CHECK(rig.log().fenced().has_value() == fenced);
+    GALGO_CHECK(fenced || rig.read_all(1000, true) == model.messages);
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ bool is_known_format(std::string_view text) {
     std::uint32_t version = 0;
     const char* end = line.data() + line.size();
     const auto [stop, error] = std::from_chars(line.data(), end, version);
-    return error == std::errc{} && stop == end && version == storage::kDataFormatVersion;
+    return error == std::errc{} && stop == end && version >= storage::kDataFormatUpgradable &&
+           version <= storage::kDataFormatVersion;
 }
 
 void check_format_file(ConstBytes bytes) {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "base/ids.hpp"
 #include "base/units.hpp"
@@ -33,23 +32,6 @@ inline constexpr Offset kNoBytes{~std::uint64_t{0}};  ///< of SegmentCursor::nex
     return {.offset = Offset(step.header.base_offset),
             .timestamp = Timestamp(step.header.base_timestamp_us),
             .position = step.position};
-}
-
-/// Entries of a log of that size and offsets in [start, limit): from its begin, ascending, inside
-/// of it.
-[[nodiscard]] inline bool entries_make_sense(const std::vector<IndexEntry>& entries, Offset start,
-                                             Offset limit, std::uint64_t log_bytes) noexcept {
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        if (entries[i].position >= log_bytes || entries[i].offset < start ||
-            entries[i].offset >= limit ||
-            (i == 0 ? entries[i].position != 0
-                    : entries[i].position <= entries[i - 1].position ||
-                          entries[i].offset <= entries[i - 1].offset ||
-                          entries[i].timestamp < entries[i - 1].timestamp)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 }  // namespace galgo::storage::detail
