@@ -45,8 +45,9 @@ bool Partition::may_store(ConsumerKey consumer) const {
     const auto damaged =
         static_cast<std::size_t>(std::ranges::count(unknown, consumer.kind, &ConsumerKey::kind));
     return environment_.consumer_offsets_max == 0 || offsets_.find(consumer).has_value() ||
-           unknown.contains(consumer) ||
-           offsets_.count(consumer.kind) + damaged < environment_.consumer_offsets_max;
+           unknown.contains(consumer) || offsets_.is_coming(consumer) ||
+           offsets_.count(consumer.kind) + offsets_.count_coming(consumer.kind) + damaged <
+               environment_.consumer_offsets_max;
 }
 
 Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
@@ -56,7 +57,11 @@ Task<Status> Partition::store_offset(ConsumerKey consumer, Offset offset) {
     if (!may_store(consumer)) {
         co_return fail(ErrorCode::kTooManyConsumerOffsets);
     }
-    co_return co_await journal_offset(consumer, offset, false);
+    // Others may ask for the last place while this one is on its way into the journal.
+    offsets_.begin_store(consumer);
+    const Status stored = co_await journal_offset(consumer, offset, false);
+    offsets_.end_store(consumer);
+    co_return stored;
 }
 
 Task<Status> Partition::delete_offset(ConsumerKey consumer) {
@@ -264,7 +269,7 @@ Task<Status> Partition::keep_damaged_file(ConsumerKey consumer) {
     if (found == damaged_files_.end()) {
         co_return Status{};
     }
-    GALGO_CO_TRY(co_await storage::set_offset_file_aside(
+    GALGO_CO_TRY(co_await storage::keep_damaged_offset(
         environment_.storage.io, directory_, static_cast<storage::OffsetOwner>(consumer.kind),
         consumer.id));
     std::erase(damaged_files_, consumer);

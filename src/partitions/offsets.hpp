@@ -95,6 +95,22 @@ class Offsets {
     [[nodiscard]] std::size_t count(wire::ConsumerKind kind) const noexcept {
         return counts_[index_of(kind)];
     }
+    /// A store of `consumer` is on its way until end_store(): it has its place already.
+    void begin_store(ConsumerKey consumer) { ++coming_[consumer]; }
+    void end_store(ConsumerKey consumer) {
+        const auto found = coming_.find(consumer);
+        if (found != coming_.end() && --found->second == 0) {
+            coming_.erase(found);
+        }
+    }
+    [[nodiscard]] bool is_coming(ConsumerKey consumer) const { return coming_.contains(consumer); }
+    /// How many consumers of this kind have none yet, but one on its way.
+    [[nodiscard]] std::size_t count_coming(wire::ConsumerKind kind) const {
+        return static_cast<std::size_t>(std::ranges::count_if(coming_, [&](const auto& coming) {
+            return coming.first.kind == kind && !entries_.contains(coming.first) &&
+                   !damaged_.contains(coming.first);
+        }));
+    }
     [[nodiscard]] std::map<ConsumerKey, Entry>& entries() noexcept { return entries_; }
     /// Consumers erased since the last checkpoint: their files go.
     [[nodiscard]] std::vector<ConsumerKey>& erased() noexcept { return erased_; }
@@ -116,6 +132,8 @@ class Offsets {
     std::set<ConsumerKey> damaged_;        ///< none of them has an entry
     std::array<std::size_t, 2> counts_{};  ///< of entries_, by kind
     std::vector<ConsumerKey> erased_;
+    /// Stores on their way: at most as many as the pipeline of the group holds.
+    std::map<ConsumerKey, std::uint32_t> coming_;
 };
 
 }  // namespace galgo::partitions

@@ -497,6 +497,38 @@ TEST(StoredOffsets, CommitsOfPollsAreBoundedAsStoresAre) {
     EXPECT_EQ(code_of(rig.poll_now(consumer(2))), ErrorCode::kTooManyConsumerOffsets);
 }
 
+// While the records of others are on their way, they have their places.
+Task<std::size_t> store_side_by_side(TableRig& rig, std::vector<std::uint32_t> ids) {
+    GALGO_CHECK(ids.size() == 5);
+    const auto [a, b, c, d, e] =
+        co_await coro::all(TableRig::set_offset(rig, consumer(ids[0]), Offset{0}),
+                           TableRig::set_offset(rig, consumer(ids[1]), Offset{0}),
+                           TableRig::set_offset(rig, consumer(ids[2]), Offset{0}),
+                           TableRig::set_offset(rig, consumer(ids[3]), Offset{0}),
+                           TableRig::set_offset(rig, consumer(ids[4]), Offset{0}));
+    std::size_t stored = 0;
+    for (const Status& status : {a, b, c, d, e}) {
+        stored += status.has_value() ? 1 : 0;
+        EXPECT_TRUE(status.has_value() || code_of(status) == ErrorCode::kTooManyConsumerOffsets);
+    }
+    co_return stored;
+}
+
+TEST(StoredOffsets, StoresSideBySideKeepTheBound) {
+    TableRig rig(3);
+    ASSERT_TRUE(rig.append_now(0, 100).has_value());
+    ASSERT_TRUE(rig.set_now(consumer(1), Offset{0}).has_value());
+    EXPECT_EQ(rig.world.run(rig.node, store_side_by_side(rig, {2, 3, 4, 5, 6})), 2U);
+    // One of them twice, and those that have a place: no place more is needed.
+    EXPECT_EQ(rig.world.run(rig.node, store_side_by_side(rig, {1, 2, 3, 1, 3})), 5U);
+    ASSERT_TRUE(rig.set_now(consumer(2), std::nullopt).has_value());
+    EXPECT_EQ(rig.world.run(rig.node, store_side_by_side(rig, {7, 7, 8, 9, 7})), 3U);
+    // A store that failed gives its place back.
+    ASSERT_TRUE(rig.set_now(consumer(7), std::nullopt).has_value());
+    EXPECT_FALSE(rig.set_now(consumer(8), Offset{99}).has_value());
+    EXPECT_TRUE(rig.set_now(consumer(9), Offset{0}).has_value());
+}
+
 TEST(StoredOffsets, ConsumersAndGroupsAreCountedEach) {
     TableRig rig(2);
     rig.options.offsets_persisted = true;

@@ -155,12 +155,18 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     EXPECT_TRUE(node.disk->exists("/p/offsets/consumers/8"));
     EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/9.tmp"));
     const auto aside = [&] {
-        return world.run(node, set_offset_file_aside(*node.io, "/p", OffsetOwner::kConsumer, 8));
+        return world.run(node, keep_damaged_offset(*node.io, "/p", OffsetOwner::kConsumer, 8));
     };
-    EXPECT_TRUE(aside().has_value());
-    EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/8"));
-    EXPECT_TRUE(node.disk->exists("/p/offsets/consumers/8.damaged-2"));
+    for (const std::size_t size : {std::size_t{20}, std::size_t{0}, 2 * kMiB}) {
+        const std::vector<std::byte> bytes(size, std::byte{7});
+        node.disk->write_file("/p/offsets/consumers/8", bytes);
+        EXPECT_TRUE(aside().has_value());
+        EXPECT_EQ(node.disk->exists("/p/offsets/consumers/8"), size < kMiB) << "there is one";
+        EXPECT_EQ(node.disk->read_file("/p/offsets/consumers/8.damaged-2"), bytes);
+        EXPECT_EQ(node.disk->unlink("/p/offsets/consumers/8.damaged-2"), 0);
+    }
     EXPECT_TRUE(aside().has_value()) << "an absent one is success";
+    EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/8.damaged-2"));
     EXPECT_TRUE(world.run(node, load_offsets(*node.io, "/absent"))->offsets.empty());
     EXPECT_TRUE(
         world.run(node, remove_offset_file(*node.io, "/absent", OffsetOwner::kGroup, 4, true))

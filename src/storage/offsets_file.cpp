@@ -9,7 +9,7 @@
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/checksum.hpp"
-#include "storage/detail/free_name.hpp"
+#include "storage/detail/keep_copy.hpp"
 #include "storage/detail/replace_file.hpp"
 
 namespace galgo::storage {
@@ -160,15 +160,10 @@ Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_di
     co_return Status{};
 }
 
-Task<Status> set_offset_file_aside(runtime::IoBackend& io, std::string partition_directory,
-                                   OffsetOwner owner, std::uint32_t id) {
-    const std::string path = offset_file_path(partition_directory, owner, id);
-    GALGO_CO_TRY_ASSIGN(const std::string kept, detail::first_free(io, path + ".damaged-"));
-    const Status moved = co_await runtime::rename(io, path, kept);
-    if (!moved.has_value() && moved.error().os_errno == ENOENT) {
-        co_return Status{};
-    }
-    co_return moved;
+Task<Status> keep_damaged_offset(runtime::IoBackend& io, std::string partition_directory,
+                                 OffsetOwner owner, std::uint32_t id) {
+    co_return co_await detail::keep_copy(io, directory_of(partition_directory, owner),
+                                         std::to_string(id));
 }
 
 Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string partition_directory) {

@@ -58,10 +58,10 @@ coro::Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string p
 /// An absent file is success. `sync`: it stays away after a loss of power, too.
 coro::Task<Status> remove_offset_file(runtime::IoBackend& io, std::string partition_directory,
                                       OffsetOwner owner, std::uint32_t id, bool sync);
-/// Renames the file to the first free `{id}.damaged-{n}`, which nothing reads or replaces. An
-/// absent file is success.
-coro::Task<Status> set_offset_file_aside(runtime::IoBackend& io, std::string partition_directory,
-                                         OffsetOwner owner, std::uint32_t id);
+/// Keeps a copy of a damaged file, before it is replaced or removed, as the first free
+/// `{id}.damaged-{n}`, which nothing reads or replaces. An absent file is success.
+coro::Task<Status> keep_damaged_offset(runtime::IoBackend& io, std::string partition_directory,
+                                       OffsetOwner owner, std::uint32_t id);
 /// All files below the partition's directory; absent directories are empty. Names that are no
 /// number are skipped, leftovers of an interrupted replacement are deleted. A damaged mark counts
 /// as none: then every record of the journals is applied.

@@ -531,6 +531,7 @@ class PartitionLog : public coro::Anchored {
     const char* fence_reason_ = "";
     std::vector<LostRange> lost_;     ///< ascending, apart; does not change after open()
     std::vector<std::byte> marker_;   ///< what the file "fenced" says of them
+    bool marker_is_damaged_ = false;  ///< it does not verify
     Instant unreadable_told_at_{0};   ///< last log line of a read about damage; 0: none yet
     Offset unreadable_segment_told_;  ///< and the place
     std::uint64_t unreadable_position_told_ = 0;

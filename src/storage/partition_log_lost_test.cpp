@@ -192,6 +192,26 @@ TEST(PartitionLogLost, AMarkerWithoutRangesFencesAndTellsOfNoLoss) {
     }
 }
 
+// What of it is still readable may be all that tells of a loss.
+TEST(PartitionLogLost, ADamagedMarkerIsKeptBeforeItIsReplaced) {
+    Rig rig(110, {.segment_size = 2'000});
+    ASSERT_NO_FATAL_FAILURE(fill_segments(rig));
+    rig.stop();
+    const std::vector<std::byte> damaged(24, std::byte{1});
+    const std::string marker = kTestLogDirectory + "/fenced";
+    rig.node.disk->write_file(marker, damaged);
+    ASSERT_GE(rig.node.disk->unlink(log_path(2)), 0);
+    for (int boot = 0; boot < 2; ++boot) {
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_TRUE(rig.log->fenced().has_value());
+        ASSERT_NO_FATAL_FAILURE(check_loss(rig, 2, 4, 10));
+        rig.stop();
+        EXPECT_EQ(rig.node.disk->read_file(marker + ".damaged-1"), damaged);
+        EXPECT_NE(rig.node.disk->read_file(marker), damaged);
+        EXPECT_FALSE(rig.node.disk->exists(marker + ".damaged-2"));
+    }
+}
+
 // The client of a batch that failed was told so. Nobody lost it.
 TEST(PartitionLogLost, AFailedAppendLeavesAHoleThatIsPassed) {
     Rig rig(107, {.segment_size = 1'000});

@@ -1,10 +1,12 @@
 // What a partition's log knows as lost, and the file `fenced` that says so to later runs.
 #include <algorithm>
 #include <format>
+#include <utility>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/checksum.hpp"
+#include "storage/detail/keep_copy.hpp"
 #include "storage/detail/recovery.hpp"
 #include "storage/detail/replace_file.hpp"
 #include "storage/partition_log.hpp"
@@ -55,6 +57,7 @@ Task<Status> PartitionLog::read_marker(std::string path) {
             marker_ = std::move(bytes);
         }
     }
+    marker_is_damaged_ = !sound;
     if (!sound) {
         observe::log_warn("storage", "the file of a fence does not say what is lost",
                           {{"file", path}});
@@ -104,6 +107,12 @@ Task<Status> PartitionLog::mark_fenced() {
     entries_dirty_ = true;
     if (context_.io.file_facts(path).has_value() && (bytes.empty() || bytes == marker_)) {
         co_return Status{};
+    }
+    if (std::exchange(marker_is_damaged_, false)) {
+        const Status kept =
+            co_await detail::keep_copy(context_.io, directory_, std::string(kFencedName));
+        marker_is_damaged_ = !kept.has_value();
+        GALGO_CO_TRY(kept);
     }
     // What it lists may stand nowhere else: it is replaced as a whole.
     (void)co_await runtime::unlink(context_.io, path + std::string(detail::kTemporary));
