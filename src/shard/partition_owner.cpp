@@ -1,6 +1,7 @@
 #include "shard/partition_owner.hpp"
 
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include "model/ids.hpp"
@@ -173,10 +174,29 @@ Task<void> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex s
 }
 
 /// One partition that cannot be opened is reported, and tried again later; the others are served.
+/// Several wait for their disk side by side; each holds a few files, and a few MiB while it reads.
 Task<void> PartitionOwner::open_unopened() {
     const std::vector<PartitionRef> tried = unopened_;
+    std::size_t next = 0;
+    const auto left =
+        co_await coro::all(open_next(tried, next), open_next(tried, next), open_next(tried, next),
+                           open_next(tried, next), open_next(tried, next), open_next(tried, next),
+                           open_next(tried, next), open_next(tried, next));
+    unopened_.clear();
+    std::apply(
+        [this](const auto&... part) {
+            (unopened_.insert(unopened_.end(), part.begin(), part.end()), ...);
+        },
+        left);
+}
+
+/// One of those side by side: takes the next one until none is left. Those that could not be
+/// opened.
+Task<std::vector<PartitionRef>> PartitionOwner::open_next(const std::vector<PartitionRef>& tried,
+                                                          std::size_t& next) {
     std::vector<PartitionRef> left;
-    for (const PartitionRef& ref : tried) {
+    while (next < tried.size()) {
+        const PartitionRef ref = tried[next++];
         const Result<PartitionHandle> opened = co_await find(ref);
         const metadata::Partition* row = metadata_.state().find_partition(ref.key);
         const bool lives = row != nullptr && row->incarnation == ref.incarnation;
@@ -184,7 +204,7 @@ Task<void> PartitionOwner::open_unopened() {
             left.push_back(ref);
         }
     }
-    unopened_ = std::move(left);
+    co_return left;
 }
 
 Task<void> PartitionOwner::complete_recovery() {

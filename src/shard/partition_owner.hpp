@@ -51,6 +51,8 @@ class PartitionOwner {
     /// The live partition behind `ref`, opened when need be.
     coro::Task<Result<partitions::PartitionHandle>> find(PartitionRef ref);
     coro::Task<void> open_unopened();
+    coro::Task<std::vector<PartitionRef>> open_next(const std::vector<PartitionRef>& tried,
+                                                    std::size_t& next);
     void forget_lost_groups(PartitionRef ref, partitions::Partition& partition);
     [[nodiscard]] bool holds(const GroupFence& fence, PartitionKey key) const noexcept;
 

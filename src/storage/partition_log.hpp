@@ -401,6 +401,7 @@ class PartitionLog : public coro::Anchored {
 
     // recovery_open.cpp
     coro::Task<Status> recover(const JournalReplay* replay);
+    coro::Task<Result<bool>> look_at_segments(FileRef& last);
     coro::Task<Status> list_segments();
     coro::Task<Status> judge_lone_index(Offset start);
     coro::Task<Status> tell_lost(Offset start);
@@ -410,8 +411,8 @@ class PartitionLog : public coro::Anchored {
     // recovery_foreign.cpp
     coro::Task<Status> check_incarnation();
     coro::Task<Status> write_incarnation();
-    coro::Task<Status> pass_over_foreign();
-    coro::Task<Result<bool>> begins_as_named(const Segment& segment);
+    coro::Task<Status> tell_foreign(Offset start, std::optional<Offset> next);
+    coro::Task<Result<bool>> begins_as_named(const Segment& segment, FileRef file);
     [[nodiscard]] bool is_ours(const wire::BatchHeader& header) const noexcept;
 
     // recovery_marker.cpp
@@ -433,7 +434,7 @@ class PartitionLog : public coro::Anchored {
                                     const std::vector<IndexEntry>& claimed, Walk& found);
 
     // recovery_sealed.cpp
-    coro::Task<Result<bool>> recover_sealed(std::size_t index);
+    coro::Task<Result<bool>> recover_sealed(FileRef file, Offset next_start);
     coro::Task<Status> rebuild_index(Segment& segment, runtime::FileHandle file,
                                      const IndexClaims& claims, const Walk& walk, bool whole);
     coro::Task<Status> tell_unclear(const Segment& segment, runtime::FileHandle file,
@@ -442,7 +443,8 @@ class PartitionLog : public coro::Anchored {
     void tell_exchanged(const Segment& segment, Offset lost_end);
 
     // recovery_last.cpp
-    coro::Task<Status> recover_last(std::vector<Salvaged>& salvaged);
+    coro::Task<Status> recover_last(FileRef file, bool writable, SalvageTurn& turn,
+                                    std::vector<Salvaged>& salvaged);
     coro::Task<Result<std::optional<std::uint64_t>>> look_for_damage(
         const Segment& segment, runtime::FileHandle file, const std::vector<IndexEntry>& entries);
     void tell_damage(const Segment& segment, std::uint64_t position);

@@ -50,40 +50,25 @@ Task<Result<std::optional<Incarnation>>> read_incarnation(runtime::IoBackend& io
 
 }  // namespace
 
-/// Segments that begin with another batch than the names of their files say. Nothing of them is
-/// served, and nothing is written into or over them.
-Task<Status> PartitionLog::pass_over_foreign() {
-    std::vector<Segment> named_right;
-    named_right.reserve(segments_.size());
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-        const Segment& segment = segments_[i];
-        bool is_right = segment.size_bytes == 0;
-        if (!is_right) {
-            GALGO_CO_TRY_ASSIGN(is_right, co_await begins_as_named(segment));
-        }
-        if (is_right) {
-            named_right.push_back(segment);
-        } else if (i + 1 < segments_.size()) {
-            note_lost(segment.start, segments_[i + 1].start);
-        } else {
-            last_is_sealed_ = true;  // the one before it was: it ends where it ends
-            occupied_ = segment.start;
-            GALGO_CO_TRY_ASSIGN(const Offset end, co_await told_end(segment.start));
-            note_lost(segment.start, end);
-        }
+/// A segment that begins with another batch than the name of its file says. Nothing of it is
+/// served, and nothing is written into or over it. `next`: where the next file begins, if there is
+/// one.
+Task<Status> PartitionLog::tell_foreign(Offset start, std::optional<Offset> next) {
+    if (next.has_value()) {
+        note_lost(start, *next);
+        co_return Status{};
     }
-    segments_ = std::move(named_right);
+    last_is_sealed_ = true;  // the one before it was: it ends where it ends
+    occupied_ = start;
+    GALGO_CO_TRY_ASSIGN(const Offset end, co_await told_end(start));
+    note_lost(start, end);
     co_return Status{};
 }
 
 /// False when its first batch verifies, with another offset or of another partition. One that does
 /// not verify says nothing.
-Task<Result<bool>> PartitionLog::begins_as_named(const Segment& segment) {
-    const std::string path = path_of(segment.start, kLogExtension);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
-                        co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
-    const FileRef file = context_.files.adopt(handle);
-    SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle,
+Task<Result<bool>> PartitionLog::begins_as_named(const Segment& segment, FileRef file) {
+    SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, file.handle(),
                          segment.size_bytes, 0, wire::kBatchHeaderSize);
     GALGO_CO_TRY_ASSIGN(SegmentStep step, co_await cursor.next(kNoBytes));
     if (step.kind != StepKind::kBatch ||
@@ -102,8 +87,9 @@ Task<Result<bool>> PartitionLog::begins_as_named(const Segment& segment) {
     note_damage(std::format(
         "{} should begin with offset {} of partition {}, but does with offset {} of partition {}: "
         "it was renamed or brought here; put the right file in its place, or purge the partition",
-        path, segment.start.value(), model::unpack_partition_key(partition_).partition.value(),
-        step.header.base_offset, step.header.partition_id));
+        path_of(segment.start, kLogExtension), segment.start.value(),
+        model::unpack_partition_key(partition_).partition.value(), step.header.base_offset,
+        step.header.partition_id));
     intact_end_ = std::min(intact_end_, segment.start);
     co_return false;
 }

@@ -46,7 +46,8 @@ Task<Status> add_entries(runtime::IoBackend& io, std::string path, std::uint64_t
 /// batch that a verified entry names was synced, like all before it: when it is not there, the log
 /// is damaged. An entry without a check is believed unless whole batches up to there show that it
 /// is wrong.
-Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
+Task<Status> PartitionLog::recover_last(FileRef file, bool writable, SalvageTurn& turn,
+                                        std::vector<Salvaged>& salvaged) {
     Segment& segment = segments_.back();
     GALGO_CO_TRY_ASSIGN(const IndexClaims claims, co_await read_claims(segment.start));
     const std::vector<IndexEntry>& entries = claims.entries;
@@ -59,10 +60,14 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
         }
         co_return Status{};
     }
-    const std::string path = path_of(segment.start, kLogExtension);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
-                        co_await runtime::open(context_.io, path, runtime::OpenMode::kReadWrite));
-    const FileRef file = context_.files.adopt(handle);
+    if (!writable) {
+        const std::string path = path_of(segment.start, kLogExtension);
+        GALGO_CO_TRY_ASSIGN(
+            const runtime::FileHandle opened,
+            co_await runtime::open(context_.io, path, runtime::OpenMode::kReadWrite));
+        file = context_.files.adopt(opened);
+    }
+    const runtime::FileHandle handle = file.handle();
     const Offset no_limit(~std::uint64_t{0});
     const bool has_proof = claims.checked && !entries.empty();
     Walk walk;
@@ -97,10 +102,16 @@ Task<Status> PartitionLog::recover_last(std::vector<Salvaged>& salvaged) {
     segment.end = walk.end;
     segment.last_timestamp = walk.last_timestamp;
     bool whole = walk.position == size;
+    if (!damaged && !whole) {
+        co_await turn.take();
+    }
     if (!damaged && !damage_in_front.has_value() && !whole) {
         GALGO_CO_TRY_ASSIGN(whole,
                             co_await cut_tail(segment, handle, walk.position, size, salvaged));
         segment.size_bytes = whole ? walk.position : size;
+        if (salvaged.empty()) {
+            turn.give();
+        }
     }
     // A process that was killed leaves bytes in the page cache that no sync has seen; on a file
     // that was closed well it costs nothing.

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <format>
+#include <optional>
+#include <utility>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
@@ -37,21 +39,15 @@ Task<Result<std::unique_ptr<PartitionLog>>> PartitionLog::open(
 
 Task<Status> PartitionLog::recover(const JournalReplay* replay) {
     GALGO_CO_TRY(co_await list_segments());
-    GALGO_CO_TRY(co_await pass_over_foreign());
+    FileRef last;
+    GALGO_CO_TRY_ASSIGN(const bool writable, co_await look_at_segments(last));
     if (!segments_.empty() && segments_.front().start != Offset{0}) {
         tell_gap(Offset{0}, segments_.front().start);
     }
-    for (std::size_t i = 0; i + 1 < segments_.size();) {
-        GALGO_CO_TRY_ASSIGN(const bool is_served, co_await recover_sealed(i));
-        if (is_served) {
-            ++i;
-        } else {
-            segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i));
-        }
-    }
+    SalvageTurn turn(context_.salvage);
     std::vector<Salvaged> salvaged;
     if (!segments_.empty()) {
-        GALGO_CO_TRY(co_await recover_last(salvaged));
+        GALGO_CO_TRY(co_await recover_last(std::move(last), writable, turn, salvaged));
         end_offset_ = std::max(end_offset_, flushed_end());
     }
     count_segments();
@@ -60,6 +56,44 @@ Task<Status> PartitionLog::recover(const JournalReplay* replay) {
     GALGO_CO_TRY(co_await heal(facts, replay, salvaged));
     const Status finished = co_await finish_recovery();
     co_return finished;
+}
+
+/// Opens each segment, once, and does all but the last. A segment waits, open, for the name of the
+/// next one that is served: that says where it ends. `last`: of the last segment, open for writing
+/// when true is returned.
+Task<Result<bool>> PartitionLog::look_at_segments(FileRef& last) {
+    const std::vector<Segment> found = std::exchange(segments_, {});
+    bool writable = false;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const Segment& next = found[i];
+        const bool is_last = i + 1 == found.size();
+        FileRef file;
+        bool is_right = next.size_bytes == 0;
+        if (!is_right) {
+            const std::string path = path_of(next.start, kLogExtension);
+            GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
+                                co_await runtime::open(context_.io, path,
+                                                       is_last ? runtime::OpenMode::kReadWrite
+                                                               : runtime::OpenMode::kRead));
+            file = context_.files.adopt(handle);
+            GALGO_CO_TRY_ASSIGN(is_right, co_await begins_as_named(next, file));
+        }
+        if (!is_right) {
+            GALGO_CO_TRY(co_await tell_foreign(
+                next.start, is_last ? std::nullopt : std::optional(found[i + 1].start)));
+            continue;
+        }
+        if (!segments_.empty()) {
+            GALGO_CO_TRY_ASSIGN(const bool is_served, co_await recover_sealed(last, next.start));
+            if (!is_served) {
+                segments_.pop_back();
+            }
+        }
+        segments_.push_back(next);
+        last = std::move(file);
+        writable = is_last && last;
+    }
+    co_return writable;
 }
 
 // ---- what is there

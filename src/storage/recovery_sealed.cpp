@@ -16,21 +16,17 @@ using detail::kNoBytes;
 using detail::names;
 using memory::AcquireClass;
 
-/// One look at the last batch, when the index leads to it and its end is where the next segment
-/// begins; what is less clear is verified. False: it holds other batches than its index knows of,
-/// and is not served.
-Task<Result<bool>> PartitionLog::recover_sealed(std::size_t index) {
-    Segment& segment = segments_[index];
-    const Offset next_start = segments_[index + 1].start;
+/// The last one so far, which ends where the next one begins: one look at its last batch, when the
+/// index leads to it; what is less clear is verified. False: it holds other batches than its index
+/// knows of, and is not served.
+Task<Result<bool>> PartitionLog::recover_sealed(FileRef file, Offset next_start) {
+    Segment& segment = segments_.back();
     if (segment.size_bytes == 0) {
         segment.end = segment.start;
         co_return true;
     }
     const std::uint64_t size = segment.size_bytes;
-    const std::string path = path_of(segment.start, kLogExtension);
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
-                        co_await runtime::open(context_.io, path, runtime::OpenMode::kRead));
-    const FileRef file = context_.files.adopt(handle);
+    const runtime::FileHandle handle = file.handle();
     GALGO_CO_TRY_ASSIGN(const IndexClaims claims, co_await read_claims(segment.start));
     const std::vector<IndexEntry>& entries = claims.entries;
     const bool has_proof = claims.checked && !entries.empty();

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "coro/ready_queue.hpp"
+#include "coro/sync.hpp"
+#include "coro/task.hpp"
 #include "memory/buffer_pool.hpp"
 #include "memory/chunk_packer.hpp"
 #include "runtime/io.hpp"
@@ -30,6 +32,31 @@ namespace galgo::storage {
 /// Most buffers of one vectored write.
 inline constexpr std::size_t kWritePartsMax = 1024;
 
+/// A recovery's turn to hold what it salvages; given back at its end at the latest.
+class SalvageTurn {
+ public:
+    explicit SalvageTurn(coro::Semaphore& turns) noexcept : turns_(turns) {}
+    SalvageTurn(const SalvageTurn&) = delete;
+    SalvageTurn& operator=(const SalvageTurn&) = delete;
+    ~SalvageTurn() { give(); }
+
+    coro::Task<void> take() {
+        if (!taken_) {
+            co_await turns_.acquire();
+            taken_ = true;
+        }
+    }
+    void give() noexcept {
+        if (std::exchange(taken_, false)) {
+            turns_.release();
+        }
+    }
+
+ private:
+    coro::Semaphore& turns_;
+    bool taken_ = false;
+};
+
 class StorageContext {
  public:
     using Parts = std::array<iovec, kWritePartsMax>;
@@ -44,7 +71,8 @@ class StorageContext {
           journal(shard_journal),
           files(io_backend, ready_queue, read_handles_max),
           packer(buffer_pool),
-          trash(trash_can) {}
+          trash(trash_can),
+          salvage(ready_queue, 1) {}
 
     runtime::IoBackend& io;
     coro::ReadyQueue& ready;
@@ -55,6 +83,8 @@ class StorageContext {
     /// and both are set free by the same pressure.
     memory::ChunkPacker packer;
     Trash& trash;
+    /// Logs that hold whole batches from behind a torn one in memory: one at a time.
+    coro::Semaphore salvage;
     observe::Histogram* sync_times = nullptr;  ///< of segment files; null = not recorded
 
     [[nodiscard]] std::uint64_t next_log_number() noexcept { return ++log_number_; }
