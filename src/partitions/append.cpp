@@ -12,11 +12,31 @@ using coro::Task;
 
 Task<Result<Offset>> Partition::append(AppendRequest request) {
     const Instant began = environment_.loop.io().now();
-    Append append(environment_.storage.ready);
     // As the producer sealed it. The stamped batch does not have that sum any more, so nobody can
     // compute it again: enough for a group of one, where nobody has to.
-    const consensus::BodyDigest digest(wire::sealed_checksum(request.batch.bytes()));
-    GALGO_CO_TRY(driver_.admit(append, environment_.loop.wall_now(), digest));
+    const std::uint64_t checksum = wire::sealed_checksum(request.batch.bytes());
+    if (admission_.is_full()) {
+        co_return fail(ErrorCode::kTransientNotAccepted);
+    }
+    const Admission::Place place = co_await admission_.enter();
+    const RetryTable::Send send{.partition = key_,
+                                .incarnation = incarnation_,
+                                .producer = request.producer,
+                                .checksum = checksum};
+    RetryTable::Begun sent = environment_.retries.begin(send);
+    while (sent.found == RetryTable::Found::kInFlight) {
+        co_await environment_.retries.settled().wait();
+        sent = environment_.retries.begin(send);
+    }
+    if (sent.found == RetryTable::Found::kConfirmed) {
+        co_return sent.base;
+    }
+    if (sent.found == RetryTable::Found::kFull) {
+        co_return fail(ErrorCode::kTransientNotAccepted);
+    }
+    Append append(environment_.storage.ready);
+    GALGO_CO_TRY(
+        driver_.admit(append, environment_.loop.wall_now(), consensus::BodyDigest(checksum)));
     const Offset base = next_offset_;
     append.end = base.plus(request.message_count);
     next_offset_ = append.end;
@@ -41,6 +61,7 @@ Task<Result<Offset>> Partition::append(AppendRequest request) {
         co_return std::unexpected(written.has_value() ? Error{.code = append.outcome()}
                                                       : written.error());
     }
+    sent.pending.confirm(base);
     observe::record_time(environment_.commit_times, began, environment_.loop.io().now());
     co_return base;
 }

@@ -24,6 +24,7 @@ Partition::Partition(PartitionEnvironment& environment, std::string directory, P
       driver_(environment.pipelines, environment.group, consensus::GroupId(key.value()),
               incarnation,
               {.head = {.op = head}, .commit = {}, .last_timestamp = log_->last_timestamp()}),
+      admission_(environment.storage.ready, environment.group.pipeline_max),
       checkpointing_(environment.storage.ready, 1),
       released_(environment.storage.ready),
       next_offset_(log_->end_offset()),

@@ -20,6 +20,7 @@
 #include "coro/scope.hpp"
 #include "coro/sync.hpp"
 #include "coro/task.hpp"
+#include "partitions/admission.hpp"
 #include "partitions/offsets.hpp"
 #include "partitions/types.hpp"
 #include "replication/group_driver.hpp"
@@ -63,6 +64,7 @@ struct PartitionEnvironment {
     runtime::Loop& loop;
     consensus::PipelinePool& pipelines;
     DirtyOffsets& dirty;
+    RetryTable& retries;
     std::string root;  ///< of the data directory: exists and is stable
     bool validate_checksum = true;
     std::uint32_t consumer_offsets_max = 0;      ///< of each kind of consumer; 0 = no bound
@@ -95,7 +97,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// Woken when the last request that held the partition has ended.
     [[nodiscard]] coro::WaitList& released() noexcept { return released_; }
 
-    /// Appends one verified batch; returns the offset of its first message once it is committed.
+    /// Appends one verified batch; returns the offset of its first message once it is committed. A
+    /// retry (RetryTable) is answered with the first confirmation, and appends nothing.
     /// Errors: 58 busy or fenced for now, storage errors.
     coro::Task<Result<Offset>> append(AppendRequest request);
     /// Committed messages from where the strategy says; empty when there are none. 3024 and no
@@ -173,6 +176,7 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     PublishCounters publish_;
     std::unique_ptr<storage::PartitionLog> log_;
     replication::GroupDriver driver_;
+    Admission admission_;
     /// Records of offset changes in one journal file, not superseded by a checkpoint yet.
     struct OffsetRecords {
         std::uint64_t file = 0;

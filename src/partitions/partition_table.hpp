@@ -15,6 +15,7 @@
 #include "consensus/pipeline.hpp"
 #include "coro/sync.hpp"
 #include "partitions/partition.hpp"
+#include "partitions/retry_table.hpp"
 #include "storage/journal_replay.hpp"
 
 namespace galgo::partitions {
@@ -91,6 +92,7 @@ class PartitionTable : public coro::Anchored {
     /// Is there a directory with data for this key? Synchronous, for boot.
     [[nodiscard]] bool has_files(PartitionKey key) const;
     [[nodiscard]] std::size_t open_count() const noexcept { return rows_.size(); }
+    [[nodiscard]] RetryTable& retries() noexcept { return retries_; }
     /// Keys and reasons of partitions that take no messages; reads of them go on.
     [[nodiscard]] std::vector<std::string> faults() const;
 
@@ -111,6 +113,7 @@ class PartitionTable : public coro::Anchored {
     storage::StorageContext storage_;
     consensus::PipelinePool pipelines_;
     DirtyOffsets dirty_;
+    RetryTable retries_;
     PartitionEnvironment environment_;
     std::unordered_map<PartitionKey, Row> rows_;
     coro::WaitList changed_;  ///< a row finished opening or closing

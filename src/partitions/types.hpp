@@ -6,6 +6,7 @@
 
 #include "base/ids.hpp"
 #include "memory/buffer.hpp"
+#include "partitions/retry_table.hpp"
 #include "storage/partition_log.hpp"
 #include "wire/primitives.hpp"
 
@@ -22,6 +23,7 @@ struct ConsumerKey {
 struct AppendRequest {
     memory::BufRef batch;             ///< header and frames, verified; the only holder of its block
     std::uint32_t message_count = 0;  ///< as the verified header says
+    Producer producer{};              ///< none: never taken for a retry
 };
 
 struct PollRequest {

@@ -214,7 +214,10 @@ void Shard::on_request(ShardIndex from, Request&& request) {
         void operator()(ForgetGroup& c) {
             shard.scope_.spawn(serve_forget_group, Anchor(shard), c);
         }
-        void operator()(SessionEnded& c) { shard.sessions_.end(c.client, c.session); }
+        void operator()(SessionEnded& c) {
+            shard.sessions_.end(c.client, c.session);
+            shard.table_.retries().end_session(c.session);
+        }
         void operator()(StopCommand& c) { shard.scope_.spawn(serve_stop, Anchor(shard), from, c); }
     };
     std::visit(Visitor{*this, from}, request);

@@ -101,7 +101,9 @@ Task<void> handle_send_messages(Services& services, Session& session, net::Frame
     const std::size_t size = request->batch.size();
     const Result<Offset> base = co_await services.router.append(
         target->ref,
-        {.batch = std::move(frame.body).slice(position, size), .message_count = count});
+        {.batch = std::move(frame.body).slice(position, size),
+         .message_count = count,
+         .producer = {.session = session.epoch, .request = frame.header.request}});
     if (!base.has_value()) {
         reply.set_status(frame.header, base.error().code);
         co_return;
