@@ -129,6 +129,9 @@ void HTTPBackend::refresh() {
         const shard::HealthReport report = shard->health().report();
         gauge("galgo_open_partitions", "Partitions that were touched.", report.open_partitions,
               labels);
+        counter("galgo_retries_answered_total",
+                "Repeated sends that were answered with their first confirmation.",
+                report.retries_answered, labels);
         gauge("galgo_journal_files", "Files of the shard's journal.", report.journal.file_count,
               labels);
         gauge("galgo_journal_live_records", "Journal records not in a segment yet.",

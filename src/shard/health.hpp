@@ -26,6 +26,7 @@ struct HealthReport {
     storage::JournalStats journal;
     MetadataFigures metadata;
     std::uint64_t open_partitions = 0;
+    std::uint64_t retries_answered = 0;  ///< sends that were known already
 };
 
 class Health {

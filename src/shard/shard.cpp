@@ -133,7 +133,8 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         }
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
-                            .open_partitions = shard->table_.open_count()};
+                            .open_partitions = shard->table_.open_count(),
+                            .retries_answered = shard->table_.retries().answered()};
         if (const std::optional<Error> fault = shard->journal_.fault(); fault.has_value()) {
             report.faults.push_back(std::format("shard {} has no journal, messages are refused: {}",
                                                 shard->self_.value(), to_string(*fault)));

@@ -31,11 +31,13 @@ from galgo_client import (  # noqa: E402
     OP_DELETE_STREAM,
     OP_JOIN_GROUP,
     OP_REGISTER,
+    OP_SEND_MESSAGES,
     OP_STORE_OFFSET,
     Client,
     ServerError,
     build_batch,
     identifier,
+    send_body,
     shard_of_partition,
     str8,
 )
@@ -493,6 +495,53 @@ def offset_of_a_deleted_group_does_not_come_back(ctx):
 
 
 # ---- messages that are lost ------------------------------------------------------------------------
+
+
+@case
+def a_repeated_send_has_its_first_offset(ctx):
+    """The same bytes again are no new messages: in the same session, with the same checksum, on either shard."""
+    with (
+        running(ctx) as server,
+        Client(server.address).login() as client,
+        Client(server.address).login() as other,
+    ):
+        stream = client.create_stream("s")
+        topic = client.create_topic(stream, "t", 8)
+        before = server.metrics()
+
+        def send(by, frame):
+            by.send_raw(frame)
+            return struct.unpack_from("<IIIIQ", by.take().payload())[4]
+
+        retries = 0
+        for partition in range(8):
+            batches = [build_batch([bytes([i]) * 100] * 3, ORIGIN + i) for i in range(4)]
+            frames = [client.frame(OP_SEND_MESSAGES, send_body(stream, topic, partition, one)) for one in batches]
+            for index, frame in enumerate(frames):
+                expect(send(client, frame) == 3 * index, "a new send has another offset")
+                for again in frames[: index + 1]:
+                    expect(send(client, again) == 3 * frames.index(again), "a repeated send has another offset")
+                    retries += 1
+            # The number of another send, and a send of another session: both are new.
+            same_number = client.frame(
+                OP_SEND_MESSAGES, send_body(stream, topic, partition, batches[1]), request=client.request - 1
+            )
+            expect(send(client, same_number) == 12, "another batch under a known number")
+            foreign = other.frame(
+                OP_SEND_MESSAGES, send_body(stream, topic, partition, batches[0]), request=client.request - 4
+            )
+            expect(send(other, foreign) == 15, "the batch of another session")
+            polled = client.poll(stream, topic, partition, 0, 100)
+            expect(
+                (polled.current_offset, len(polled.messages)) == (17, 18),
+                f"{len(polled.messages)} messages up to {polled.current_offset}",
+            )
+        time.sleep(1.2)  # the shards publish their figures once a second
+        after = server.metrics()
+        answered = sum(
+            grown(before, after, f'galgo_retries_answered_total{{shard="{shard}"}}') for shard in range(SHARDS)
+        )
+        expect(answered == retries, f"{answered} of {retries} retries were counted")
 
 
 @case
