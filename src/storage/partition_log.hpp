@@ -350,6 +350,7 @@ class PartitionLog : public coro::Anchored {
     static coro::Task<void> flush_in_background(coro::Anchor<PartitionLog> log);
     static coro::Task<void> sync_in_background(coro::Anchor<PartitionLog> log);
     void start_background_sync();
+    void spawn_background_sync();
     coro::Task<Status> flush_until(std::uint64_t id);
     coro::Task<Status> flush_once(std::uint64_t id);
     coro::Task<Status> flush_chunk(std::uint64_t id);
@@ -379,6 +380,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> make_directory();
     coro::Task<Status> sync_parents();
     void drop_idle_files() noexcept;
+    [[nodiscard]] bool is_unnamed_at_rest() const noexcept;
 
     // partition_log_read.cpp
     [[nodiscard]] std::size_t find_segment(Offset offset) const noexcept;
@@ -522,8 +524,9 @@ class PartitionLog : public coro::Anchored {
     std::uint64_t synced_total_ = 0;          ///< of those, known as stable
     std::uint64_t background_sync_mark_ = 0;  ///< the background sync goes on up to here
     std::uint64_t rested_at_ = 0;             ///< written_total_ at the last rest()
-    bool was_read_ = false;                   ///< from files, since the last rest()
-    bool reads_hold_files_ = false;           ///< or before it
+    std::uint64_t named_total_ = 0;  ///< written_total_ when the last batch got its entry at rest
+    bool was_read_ = false;          ///< from files, since the last rest()
+    bool reads_hold_files_ = false;  ///< or before it
 
     std::optional<Error> fence_;
     bool fence_is_temporary_ = false;

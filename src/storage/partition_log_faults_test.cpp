@@ -230,6 +230,32 @@ TEST(PartitionLogFaults, ReleaseOfTheJournalIsTriedAgainWhenThereIsRoom) {
     rig.stop();
 }
 
+// All of it is known as stable then, also after a kill: damage is no trace of a crash.
+TEST(PartitionLogFaults, ALogAtRestHasAnEntryOfItsLastBatch) {
+    for (const bool persisted : {false, true}) {
+        Rig rig(62, {.size_required_to_save = 1, .persisted = persisted});
+        rig.start();
+        for (int i = 0; i < 5; ++i) {
+            ASSERT_TRUE(rig.append_now(1, 5000).has_value());
+        }
+        for (int i = 0; i < 4; ++i) {
+            rig.log->rest();
+            rig.world.run_for(kSecond);
+        }
+        EXPECT_EQ(rig.context->files.open_count(), 0U);
+        const auto index = *rig.node.disk->read_file(index_path(0));
+        ASSERT_GE(index.size(), kIndexEntryBytes);
+        const std::optional<IndexEntry> last = decode_index_entry(
+            ConstBytes(index).subspan(index.size() - kIndexEntryBytes, kIndexEntryBytes),
+            index_seed(kTestKey, rig.incarnation, Offset{0}));
+        ASSERT_TRUE(last.has_value());
+        EXPECT_EQ(last->offset, Offset{4});
+        rig.crash(CrashKind::kProcess);
+        rig.start();
+        rig.verify(true);
+    }
+}
+
 TEST(PartitionLogFaults, ALogAtRestHoldsNoFile) {
     Rig rig(5);
     rig.start();

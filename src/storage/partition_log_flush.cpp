@@ -60,9 +60,12 @@ Task<void> PartitionLog::flush_in_background(coro::Anchor<PartitionLog> log) {
 }
 
 void PartitionLog::start_background_sync() {
-    if (closed_ || synced_total_ == written_total_) {
-        return;
+    if (!closed_ && synced_total_ != written_total_) {
+        spawn_background_sync();
     }
+}
+
+void PartitionLog::spawn_background_sync() {
     background_sync_mark_ =
         written_total_;  // one on its way covers less: it is followed by another
     if (!background_sync_) {
@@ -77,7 +80,19 @@ Task<void> PartitionLog::sync_in_background(coro::Anchor<PartitionLog> log) {
     while (synced.has_value() && !self.closed_ && self.synced_total_ < self.background_sync_mark_) {
         synced = co_await self.sync_until(self.background_sync_mark_);
     }
+    if (synced.has_value() && self.is_unnamed_at_rest()) {
+        self.named_total_ = self.written_total_;  // once: without it a start looks longer
+        self.name_last_batch();
+        (void)co_await self.write_index(self.writer_, self.segments_.back().size_bytes);
+    }
     self.background_sync_ = false;
+}
+
+/// Nobody has written since the last rest(), all is stable, and no entry says so of the last batch.
+bool PartitionLog::is_unnamed_at_rest() const noexcept {
+    return !closed_ && !fence_.has_value() && rested_at_ == written_total_ &&
+           synced_total_ == written_total_ && named_total_ != written_total_ &&
+           writer_.index_file && !flush_running_;
 }
 
 // ---- flush
@@ -634,17 +649,19 @@ bool PartitionLog::rest() {
         rested_at_ = written_total_;
         return false;
     }
-    const bool unsynced = synced_total_ != written_total_ && !fence_.has_value();
-    if (unsynced) {
-        start_background_sync();
+    const bool unsettled =
+        (synced_total_ != written_total_ && !fence_.has_value()) || is_unnamed_at_rest();
+    if (unsettled) {
+        spawn_background_sync();
     }
     drop_idle_files();
-    return unsynced || !writer_.log;
+    return unsettled || !writer_.log;
 }
 
 void PartitionLog::drop_idle_files() noexcept {
     const bool fenced_for_good = fence_.has_value() && !fence_is_temporary_;
-    if (!flush_running_ && !sync_running_ && (synced_total_ == written_total_ || fenced_for_good)) {
+    if (!flush_running_ && !sync_running_ && !background_sync_ &&
+        (synced_total_ == written_total_ || fenced_for_good)) {
         writer_.log.reset();
         writer_.index_file.reset();
         if (writer_.index_on_disk == writer_.index.size()) {
