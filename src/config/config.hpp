@@ -89,7 +89,8 @@ struct SystemConfig {
         bool operator==(const Sharding&) const = default;
     };
 
-    std::string path;  ///< data root; relative to the working directory
+    std::string path;                  ///< data root; relative to the working directory
+    std::uint64_t reserved_space = 0;  ///< bytes that messages leave free
     std::string runtime_path;
     Logging logging;
     Encryption encryption;

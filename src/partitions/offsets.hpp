@@ -132,7 +132,7 @@ class Offsets {
     std::set<ConsumerKey> damaged_;        ///< none of them has an entry
     std::array<std::size_t, 2> counts_{};  ///< of entries_, by kind
     std::vector<ConsumerKey> erased_;
-    /// Stores on their way: at most as many as the pipeline of the group holds.
+    /// Stores on their way: as many as the pipeline of the group holds and may wait for it at most.
     std::map<ConsumerKey, std::uint32_t> coming_;
 };
 

@@ -69,6 +69,13 @@ void HTTPBackend::refresh() {
     gauge("galgo_clients", "Open client connections.",
           process_.node.client_count.load(std::memory_order_relaxed));
 
+    gauge("galgo_disk_free_bytes", "Free on the file system of the data directory.",
+          process_.disk_room.free_bytes());
+    gauge("galgo_disk_reserved_bytes", "Of those, what messages leave alone.",
+          process_.disk_room.reserve_bytes());
+    counter("galgo_disk_refusals_total", "Sends that were refused because the disk is full.",
+            process_.disk_room.refusals());
+
     const memory::PoolStats pool = process_.pool.stats();
     gauge("galgo_pool_budget_bytes", "Budget of the buffer pool.", pool.budget_bytes);
     gauge("galgo_pool_in_use_bytes", "Buffers in use.", pool.in_use_bytes);

@@ -231,6 +231,13 @@ void Node::start_threads() {
     facts_.data_path = data_path_;
     facts_.started_at = io_->wall_now();
     facts_.frame_bytes_max = static_cast<std::uint32_t>(config_.message_bus.max_message_size);
+    const Result<runtime::DiskSpace> space = io_->disk_space(data_path_);
+    const shard::JournalSize journal = space.has_value()
+                                           ? shard::journal_size(space->total_bytes, cpus_.size())
+                                           : shard::JournalSize{};
+    disk_room_.emplace(config_.system.reserved_space,
+                       journal.file_bytes * journal.files_max * cpus_.size());
+    disk_room_->update(space.has_value() ? std::optional(*space) : std::nullopt);
     process_ = std::make_unique<shard::Process>(shard::Process{
         .pool = *pool_,
         .mesh = *mesh_,
@@ -238,10 +245,12 @@ void Node::start_threads() {
         .clients = *clients_,
         .offload = *offload_,
         .node = facts_,
+        .disk_room = *disk_room_,
         .read_system_stats = read_system_stats,
         .data_path = data_path_,
         .trash = trash_,
         .replay = &replay_,
+        .journal = journal,
         .validate_checksum = config_.system.partition_validate_checksum,
         .consumer_offsets_max = static_cast<std::uint32_t>(config_.partition.consumer_offsets_max),
         .partition_pipeline_max = static_cast<std::uint8_t>(config_.partition.prepare_queue_depth),

@@ -108,6 +108,7 @@ class Node {
     std::unique_ptr<storage::MetadataFiles> metadata_files_;
     storage::JournalReplay replay_;
     storage::Trash trash_;
+    std::optional<shard::DiskRoom> disk_room_;
     std::unique_ptr<shard::MetadataPair> metadata_;
     std::unique_ptr<metadata::ClientTable> clients_;
     shard::NodeFacts facts_;

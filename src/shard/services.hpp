@@ -9,6 +9,7 @@
 
 #include "runtime/loop.hpp"
 #include "runtime/offload.hpp"
+#include "shard/disk_room.hpp"
 #include "shard/metadata_store.hpp"
 #include "shard/router.hpp"
 #include "shard/session.hpp"
@@ -52,6 +53,7 @@ struct Services {
     SessionIndex& sessions;
     runtime::OffloadQueue& offload;
     NodeFacts& node;
+    DiskRoom::Share disk_room;
     ReadSystemStats read_system_stats = nullptr;
     bool stopping = false;  ///< connections are being ended, nothing is tried again
 };

@@ -1,5 +1,6 @@
 #include "shard/shard.hpp"
 
+#include <algorithm>
 #include <format>
 #include <optional>
 
@@ -28,10 +29,24 @@ storage::JournalOptions journal_options(const Process& process, ShardIndex self)
             .shard = self,
             .epoch = process.replay->next_epoch(),
             .first_sequence = process.replay->next_sequence(),
+            .file_bytes = process.journal.file_bytes,
+            .files_max = process.journal.files_max,
             .sync_times = times_of(process, self).journal_sync};
 }
 
 }  // namespace
+
+JournalSize journal_size(std::uint64_t disk_bytes, std::size_t shard_count) noexcept {
+    constexpr std::uint64_t kFilesMin = 3;
+    constexpr std::uint64_t kFilesMax = 16;
+    constexpr std::uint64_t kDiskShare = 32;
+    const std::uint64_t share = disk_bytes / kDiskShare / shard_count;
+    const std::uint64_t file_bytes = std::clamp<std::uint64_t>(
+        share / kFilesMin / kMiB * kMiB, kMiB, storage::kJournalFileBytesDefault);
+    return {.file_bytes = file_bytes,
+            .files_max =
+                static_cast<std::uint32_t>(std::clamp(share / file_bytes, kFilesMin, kFilesMax))};
+}
 
 Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::MetadataFiles* files)
     : process_(process),
@@ -72,6 +87,7 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Me
                 .sessions = sessions_,
                 .offload = process.offload,
                 .node = process.node,
+                .disk_room = DiskRoom::Share(process.disk_room),
                 .read_system_stats = process.read_system_stats},
       dispatcher_(services_),
       connections_(loop_, process.pool, dispatcher_, process.connections),
@@ -130,6 +146,11 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         }
         if (shard->plane_ != nullptr) {
             co_await shard->remove_expired_tokens();
+            // In memory on the file systems that a log is kept on: no reason to leave the loop.
+            const Result<runtime::DiskSpace> space =
+                shard->loop_.io().disk_space(shard->process_.data_path);
+            shard->process_.disk_room.update(space.has_value() ? std::optional(*space)
+                                                               : std::nullopt);
         }
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
@@ -144,6 +165,9 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
             plane.tick();
             for (std::string& fault : plane.faults()) {
                 report.faults.push_back(std::move(fault));
+            }
+            if (std::optional<std::string> fault = shard->process_.disk_room.fault()) {
+                report.faults.push_back(*std::move(fault));
             }
             const storage::MetadataFiles& files = plane.files();
             report.metadata = {.entry_count = files.wal().entry_count(),

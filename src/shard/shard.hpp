@@ -43,6 +43,14 @@ struct ShardTimes {
     observe::Histogram* segment_sync = nullptr;
 };
 
+/// Of each shard's journal.
+struct JournalSize {
+    std::uint64_t file_bytes = storage::kJournalFileBytesDefault;
+    std::uint32_t files_max = 16;
+};
+/// All shards together take a 32nd of the file system at most, or three files of 1 MiB each.
+[[nodiscard]] JournalSize journal_size(std::uint64_t disk_bytes, std::size_t shard_count) noexcept;
+
 /// What all shards of the process share. Outlives them.
 struct Process {
     memory::BufferPool& pool;
@@ -51,10 +59,12 @@ struct Process {
     metadata::ClientTable& clients;  ///< shard 0's alone
     runtime::OffloadQueue& offload;
     NodeFacts& node;
+    DiskRoom& disk_room;
     ReadSystemStats read_system_stats = nullptr;
     std::string data_path;
     storage::Trash& trash;
     const storage::JournalReplay* replay = nullptr;  ///< of earlier runs; never null
+    JournalSize journal;
     bool validate_checksum = true;
     std::uint32_t consumer_offsets_max = 0;
     std::uint8_t partition_pipeline_max = 32;

@@ -163,6 +163,7 @@ void MessageWorld::boot() {
                                                                .clients = *clients_,
                                                                .offload = offload_,
                                                                .node = facts_,
+                                                               .disk_room = disk_room_,
                                                                .data_path = kDataPath,
                                                                .trash = trash_,
                                                                .replay = &replay_});

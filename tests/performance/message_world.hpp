@@ -126,6 +126,7 @@ class MessageWorld {
     std::unique_ptr<shard::MetadataPair> metadata_;
     std::unique_ptr<metadata::ClientTable> clients_;
     shard::NodeFacts facts_;
+    shard::DiskRoom disk_room_{256 * kMiB, 0};
     std::unique_ptr<shard::Process> process_;
     std::unique_ptr<net::TcpListener> listener_;
     std::unique_ptr<shard::Shard> shards_[2];

@@ -60,6 +60,7 @@ constexpr auto kProperties = std::to_array<Property>({
 {"heartbeat.interval", kD, "30s", "Expected time between two heartbeats of a client.", NOT_YET(heartbeat.interval_ns), kNonzero, WHEN(heartbeat.enabled)},
 
 {"system.path", kS, "local_data", "Data directory, relative to the working directory.", FIELD(system.path)},
+{"system.reserved_space", kZ, "256 MiB", "Free space of the data directory's file system that messages leave alone; at most a 32nd of it, 0 = none.", FIELD(system.reserved_space)},
 {"system.runtime.path", kS, "runtime", "Below the data directory; current_config.toml is written there.", FIELD(system.runtime_path)},
 {"system.logging.path", kS, "logs", "Below the data directory.", FIELD(system.logging.path)},
 {"system.logging.level", kS, "info", "Level, or levels by module: info,net=debug. RUST_LOG wins.", FIELD(system.logging.level)},

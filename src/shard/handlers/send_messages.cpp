@@ -96,14 +96,17 @@ Task<void> handle_send_messages(Services& services, Session& session, net::Frame
         reply.set_status(frame.header, target.error().code);
         co_return;
     }
+    if (!services.disk_room.take(request->batch.size())) {
+        reply.set_status(frame.header, ErrorCode::kCannotAppendMessage);
+        co_return;
+    }
     const std::uint32_t count = request->messages_count;
     const std::size_t position = request->batch_position;
     const std::size_t size = request->batch.size();
     const Result<Offset> base = co_await services.router.append(
-        target->ref,
-        {.batch = std::move(frame.body).slice(position, size),
-         .message_count = count,
-         .producer = {.session = session.epoch, .request = frame.header.request}});
+        target->ref, {.batch = std::move(frame.body).slice(position, size),
+                      .message_count = count,
+                      .producer = {.session = session.epoch, .request = frame.header.request}});
     if (!base.has_value()) {
         reply.set_status(frame.header, base.error().code);
         co_return;
