@@ -22,7 +22,7 @@
 // again by an append at least a second later. Nothing acknowledged is ever dropped.
 //
 // Limits: bytes of the tail are bounded by the shard's journal files. An idle log holds no
-// descriptor after a second rest() (a third one when it was read meanwhile), no timer, and makes no
+// descriptor after a third rest() (a fourth one when it was read meanwhile), no timer, and makes no
 // file before its first flush. The owner calls close() (or destroy()) before destruction. Files:
 // docs/formats/segment.md, index.md.
 #pragma once
@@ -369,6 +369,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> ensure_writer();
     coro::Task<Status> cut_leftover();
     coro::Task<Status> create_segment(Offset start);
+    [[nodiscard]] bool is_occupied(Offset start) const;
     coro::Task<Result<FileRef>> open_empty_log(Offset start);
     coro::Task<Status> mark_hole(Offset start);
     coro::Task<void> drop_middle_marker();
@@ -545,9 +546,9 @@ class PartitionLog : public coro::Anchored {
     bool has_stable_damage_ = false;  ///< in the part of the last segment that was synced
     bool must_fence_ = false;         ///< for good, at the end of the recovery
     bool end_is_unnamed_ = false;  ///< the last segment was cut: only its index says where it ended
-    std::optional<Offset> occupied_;  ///< name of a last segment that is not served
-    std::string damage_text_;         ///< why, for operators: the file and what to do
-    Offset recovered_end_;  ///< next offset after recovery; complete when the files say so
+    bool end_is_occupied_ = false;  ///< a log stands behind the last segment, and is not served
+    std::string damage_text_;       ///< why, for operators: the file and what to do
+    Offset recovered_end_;          ///< next offset after recovery; complete when the files say so
 
     coro::Semaphore making_directory_;
     coro::WaitList flush_done_;

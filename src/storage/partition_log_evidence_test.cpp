@@ -102,6 +102,57 @@ void fill_one_segment(Rig& rig) {
     rig.stop();
 }
 
+// The index knows where the last batch began, the journal how many messages it had.
+TEST(LogEvidence, ACutBatchOfManyMessagesIsLostAsAWhole) {
+    for (const bool persisted : {false, true}) {
+        Rig rig(308, {.size_required_to_save = 1, .persisted = persisted});
+        rig.start();
+        for (int i = 0; i < 3; ++i) {
+            ASSERT_TRUE(rig.append_now(10, 500).has_value());
+        }
+        for (int i = 0; i < 4; ++i) {
+            rig.log->rest();
+            rig.world.run_for(kSecond);
+        }
+        ASSERT_EQ(entries_of(rig, 0).back().offset, Offset{20});
+        const std::uint64_t position = entries_of(rig, 0).back().position;
+        for (const bool within : {true, false}) {
+            SCOPED_TRACE(testing::Message() << persisted << " " << within);
+            rig.crash(CrashKind::kProcess);
+            truncate(rig, log_path(0), position + (within ? 1 : 0));
+            rig.start();
+            EXPECT_TRUE(rig.log->fenced().has_value());
+            EXPECT_EQ(rig.log->end_offset(), Offset{30});
+            for (std::uint64_t offset = 0; offset < 30; ++offset) {
+                EXPECT_EQ(rig.log->is_lost(Offset{offset}), offset >= 20) << offset;
+            }
+        }
+    }
+}
+
+// Nothing of them is served; the next offset has a name all the same, so that the journals go.
+TEST(LogEvidence, TwoLogsOfOthersAreNotServed) {
+    Rig rig(309, {.segment_size = 100'000, .size_required_to_save = 1});
+    rig.start();
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 40'000).has_value());
+    }
+    rig.stop();
+    ASSERT_TRUE(rig.node.disk->exists(log_path(3)));
+    ASSERT_TRUE(rig.node.disk->exists(log_path(6)));
+    const auto third = *rig.node.disk->read_file(log_path(6));
+    rig.node.disk->write_file(log_path(6), *rig.node.disk->read_file(log_path(9)));
+    rig.node.disk->write_file(log_path(9), third);
+    for (int boot = 0; boot < 3; ++boot) {
+        rig.start();
+        EXPECT_TRUE(rig.log->fenced().has_value());
+        EXPECT_TRUE(rig.log->recovery_complete());
+        EXPECT_EQ(rig.log->end_offset(), Offset{10});
+        EXPECT_EQ(rig.read_now(Offset{0}, 10)->message_count, 6U);
+        rig.stop();
+    }
+}
+
 TEST(LogEvidence, EveryBitOfAnEntryCostsThatEntryAtMost) {
     for (const std::uint64_t segment_size : {std::uint64_t{1} << 30, std::uint64_t{250'000}}) {
         Rig rig(301, {.segment_size = segment_size});

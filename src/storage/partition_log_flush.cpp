@@ -369,9 +369,9 @@ Task<Status> PartitionLog::write_index(Writer& writer, std::uint64_t stable_byte
         if (writer.start != start || !writer.index_file) {
             break;
         }
-        writer.index_on_disk = done;
+        writer.index_on_disk = std::max(writer.index_on_disk, done);
     }
-    if (&writer == &writer_ && writer_.start == start && !segments_.empty()) {
+    if (&writer == &writer_ && writer_.start == start && writer_.index_file && !segments_.empty()) {
         segments_.back().index_entries = writer_.index_on_disk;
     }
     co_return Status{};
@@ -521,7 +521,7 @@ Task<Status> PartitionLog::create_segment(Offset start) {
     }
     const Offset end = flushed_end();
     // Not behind a damaged one that does not say where it ends, nor over one that is not served.
-    if (end < start && end != occupied_ && (segments_.empty() || segments_.back().start < end)) {
+    if (end < start && (segments_.empty() || segments_.back().start < end) && !is_occupied(end)) {
         GALGO_CO_TRY(co_await mark_hole(end));
     }
     const std::string index_path = path_of(start, kIndexExtension);
@@ -538,6 +538,12 @@ Task<Status> PartitionLog::create_segment(Offset start) {
     entries_dirty_ = true;
     co_await drop_middle_marker();
     co_return Status{};
+}
+
+/// A log of that name holds something, and is not served.
+bool PartitionLog::is_occupied(Offset start) const {
+    const Result<runtime::FileFacts> facts = context_.io.file_facts(path_of(start, kLogExtension));
+    return facts.has_value() && facts->size_bytes != 0;
 }
 
 /// A file of that name can only be the empty one of an attempt that failed half-way.

@@ -59,7 +59,7 @@ Task<Status> PartitionLog::tell_foreign(Offset start, std::optional<Offset> next
         co_return Status{};
     }
     last_is_sealed_ = true;  // the one before it was: it ends where it ends
-    occupied_ = start;
+    end_is_occupied_ = true;
     GALGO_CO_TRY_ASSIGN(const Offset end, co_await told_end(start));
     note_lost(start, end);
     co_return Status{};

@@ -70,6 +70,14 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
             take_salvaged_before(batch.end());
             continue;
         }
+        if (end_is_occupied_ || (batch.base_offset < have && has_stable_damage_)) {
+            // Its place is taken by a file that is not touched; or the log was cut inside it, and
+            // knew no more of it than its first offset. The journals stay.
+            replay->keep_files();
+            note_lost(batch.base_offset, batch.end());
+            have = batch.end();
+            continue;
+        }
         if (batch.base_offset < have) {
             observe::log_warn("storage", "the journal names a batch that overlaps the log",
                               {{"directory", directory_}, {"offset", batch.base_offset}});

@@ -86,7 +86,7 @@ Task<Status> PartitionLog::recover_last(FileRef file, bool writable, SalvageTurn
     }
     if (has_proof && walk.contradicts) {
         last_is_sealed_ = true;
-        occupied_ = segment.start;
+        end_is_occupied_ = true;
         end_offset_ = std::max(end_offset_, entries.back().offset.next());
         tell_exchanged(segment, entries.back().offset.next());
         segments_.pop_back();
@@ -208,7 +208,11 @@ Task<Result<PartitionLog::Remains>> PartitionLog::look_at_remains(runtime::FileH
         co_return remains;
     }
     const auto length = static_cast<std::size_t>(std::min(kRemainsBytesMax, left));
-    GALGO_CO_TRY_ASSIGN(BufRef buffer, context_.pool.acquire(length, AcquireClass::kReserved));
+    Result<BufRef> acquired = context_.pool.acquire(length, AcquireClass::kReserved);
+    if (!acquired.has_value()) {
+        co_return remains;  // nothing is known of it, and the partition is opened all the same
+    }
+    BufRef buffer = *std::move(acquired);
     const Result<std::size_t> got =
         co_await runtime::read(context_.io, file, buffer.mutable_bytes(), position);
     if (!got.has_value() || *got < wire::kBatchHeaderSize) {
