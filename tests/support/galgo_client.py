@@ -27,9 +27,12 @@ OP_CREATE_GROUP, OP_DELETE_GROUP, OP_JOIN_GROUP = 139, 140, 148
 OP_SEND_MESSAGES, OP_STORE_OFFSET, OP_DELETE_OFFSET = 160, 161, 162
 PING, GET_STATS, GET_ME, POLL_MESSAGES, GET_OFFSET = 1, 10, 20, 100, 120
 GET_STREAM, GET_STREAMS, GET_TOPIC = 200, 201, 300
+CONSUMER, CONSUMER_GROUP = 1, 2  # who an offset belongs to
+BY_OFFSET, BY_TIME, FIRST, LAST, NEXT = 1, 2, 3, 4, 5  # where a poll begins
 
 TRANSIENT = (57, 58)  # the outcome is open; the same request may be sent again
 PROTOCOL_VERSION = 11 << 10
+U32_OPTIONS = ("messages_required_to_save",)
 
 
 def xxh3(data):
@@ -62,13 +65,15 @@ def identifier(value):
 
 
 def option(key, value):
-    """One entry of an option block; every number travels as u64."""
+    """One entry of an option block; numbers travel as u64, but for those of the catalogue that have 32 bits."""
 
     def field(kind, data):
         return struct.pack("<BI", kind, len(data)) + data
 
     if isinstance(value, bool):
         encoded = field(3, bytes([value]))
+    elif key in U32_OPTIONS:
+        encoded = field(11, struct.pack("<I", value))
     elif isinstance(value, int):
         encoded = field(12, struct.pack("<Q", value))
     else:
@@ -144,12 +149,13 @@ class Polled:
     partition: int
     current_offset: int
     messages: list  # of (offset, frame checksum, payload); every checksum was computed, not copied
+    times: list  # of each message: when the server took it, microseconds
 
 
 def parse_poll(body, with_payload=True):
     """Raises ValueError where the reply contradicts itself or a checksum is wrong."""
     partition, current, total = struct.unpack_from("<IQI", body)
-    messages, at = [], 16
+    messages, times, at = [], [], 16
     view = memoryview(body)
     while at < len(body):
         if len(body) - at < BATCH_HEADER_SIZE:
@@ -172,6 +178,7 @@ def parse_poll(body, with_payload=True):
                 raise ValueError(f"message {base + delta}: wrong checksum")
             start = frame + FRAME_HEADER_SIZE
             messages.append((base + delta, claimed, bytes(view[start : start + payload]) if with_payload else None))
+            times.append(stamp)
             sums.append(claimed)
             frame += size
         if frame != end:
@@ -181,7 +188,7 @@ def parse_poll(body, with_payload=True):
         at = end
     if len(messages) != total:
         raise ValueError(f"reply names {total} messages and holds {len(messages)}")
-    return Polled(partition, current, messages)
+    return Polled(partition, current, messages, times)
 
 
 # ---- connection ----------------------------------------------------------------------------------
@@ -369,6 +376,9 @@ class Client:
             rows.append((row[0], row[2], row[3], row[5]))
         return rows
 
+    def post_batch(self, stream, topic, partition, batch):
+        self.post(OP_SEND_MESSAGES, send_body(stream, topic, partition, batch))
+
     def send(self, stream, topic, partition, batch):
         """The offset of the first message."""
         reply = self.call(OP_SEND_MESSAGES, send_body(stream, topic, partition, batch))
@@ -394,18 +404,19 @@ class Client:
         return parse_poll(self.read(POLL_MESSAGES, body), with_payload)
 
     @staticmethod
-    def offset_body(stream, topic, partition, consumer):
-        return b"\x01" + numeric(consumer) + identifier(stream) + identifier(topic) + struct.pack("<BI", 1, partition)
+    def offset_body(stream, topic, partition, consumer, consumer_kind=CONSUMER):
+        who = bytes([consumer_kind]) + identifier(consumer)
+        return who + identifier(stream) + identifier(topic) + struct.pack("<BI", 1, partition)
 
-    def store_offset(self, stream, topic, partition, consumer, offset):
-        body = self.offset_body(stream, topic, partition, consumer) + struct.pack("<QB", offset, 1)
+    def store_offset(self, stream, topic, partition, consumer, offset, **more):
+        body = self.offset_body(stream, topic, partition, consumer, **more) + struct.pack("<QB", offset, 1)
         self.call(OP_STORE_OFFSET, body)
 
     def delete_offset(self, stream, topic, partition, consumer):
         self.call(OP_DELETE_OFFSET, self.offset_body(stream, topic, partition, consumer) + b"\x01")
 
-    def stored_offset(self, stream, topic, partition, consumer):
-        body = self.read(GET_OFFSET, self.offset_body(stream, topic, partition, consumer))
+    def stored_offset(self, stream, topic, partition, consumer, **more):
+        body = self.read(GET_OFFSET, self.offset_body(stream, topic, partition, consumer, **more))
         return struct.unpack_from("<IQQ", body)[2] if body else None
 
 
