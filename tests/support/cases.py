@@ -117,7 +117,7 @@ class Cases:
         if arguments.work is not None:
             arguments.work.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix="galgo-cases.", dir=arguments.work))
-        passed, failed, status = 0, [], 0
+        passed, skipped, failed, status = 0, 0, [], 0
         for name in arguments.cases or self.functions:
             began = time.monotonic()
             ctx = Context(arguments.server, work / name, self.shards)
@@ -130,7 +130,8 @@ class Cases:
                 ctx.end()
                 shutil.rmtree(ctx.work)
             except Skip as reason:
-                print(f"skip {name}: {reason}", flush=True)
+                skipped += 1
+                print(f"SKIP {name}: {reason}", flush=True)
             except (ServerFailure, Wrong, ServerError, ValueError, OSError) as fault:
                 failed.append(name)
                 status = 100 if isinstance(fault, ServerFailure) else status or 102
@@ -143,5 +144,8 @@ class Cases:
             print(f"kept: {work}\nagain: python3 {self.script} --server {arguments.server} {' '.join(failed)}")
         else:
             shutil.rmtree(work)
-        print(f"{self.script.stem}: {passed} passed, {len(failed)} failed")
+        print(
+            f"{self.script.stem}: {passed} passed, {len(failed)} failed"
+            + (f", {skipped} SKIPPED, see above" if skipped else "")
+        )
         return status
