@@ -6,8 +6,12 @@ until enough messages are acknowledged, SIGKILL at a random moment after that. L
   - an acknowledged message is there after the restart, at its offset, unchanged;
   - no offset is confirmed twice;
   - what a reader has seen, acknowledged or not, is not taken back;
-  - a stored consumer offset that was acknowledged is not lower afterwards, nor higher than any asked for.
+  - a stored consumer offset that was acknowledged is not lower afterwards, nor higher than any asked for;
+  - a deleted stream does not come back, and its files go.
 What was not acknowledged may or may not be there.
+
+Every RENEW rounds all is compared, the streams are deleted and others take their place: the disk that a
+run needs is that of RENEW rounds (12 MB each), however many there are.
 
 Processes: this one (starts, kills, judges), four producers, one reader, and a logger which writes
 each acknowledgement to `acknowledgements` before it counts. Messages are told apart by their frame
@@ -34,7 +38,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 sys.dont_write_bytecode = True
 
-from galgo_client import Client, ServerError, build_batch, shard_of_partition  # noqa: E402
+from galgo_client import (  # noqa: E402
+    GET_STREAM,
+    OP_DELETE_STREAM,
+    Client,
+    ServerError,
+    build_batch,
+    identifier,
+    shard_of_partition,
+)
 from galgo_server import Server, ServerFailure  # noqa: E402
 
 SHARDS = 2
@@ -42,6 +54,7 @@ SEGMENT_SIZE = 1 << 20
 POLL_COUNT = 1000
 SECONDS_ROUND_MAX = 90  # until the messages of a round are acknowledged
 SECONDS_ANSWER_MAX = 80  # of one request; a sync on a busy disk takes its time
+SECONDS_DELETE_MAX = 30  # until the files of deleted streams are gone
 RECOVERY_KILL_EVERY = 5  # one restart in so many is killed as well
 CONSUMERS = 4
 PAUSE_BEYOND_SHARE = 0.01  # seconds between sends once a producer alone has sent what the round needs
@@ -318,11 +331,13 @@ class Judge:
 # ---- the rounds ----------------------------------------------------------------------------------
 
 
-def make_partitions(client):
-    """One partition for each pair of shard and durability, and the topics to get there."""
-    wanted = {}
+def make_partitions(client, generation):
+    """One partition for each pair of shard and durability, the topics to get there, and {name: id} of their streams."""
+    wanted, streams = {}, {}
     for stream_number in range(64):
-        stream = client.create_stream(f"crash-{stream_number}")
+        name = f"crash-{generation}-{stream_number}"
+        stream = client.create_stream(name)
+        streams[name] = stream
         for durability in ("replicated", "persisted"):
             topic = client.create_topic(
                 stream,
@@ -336,8 +351,13 @@ def make_partitions(client):
                 place = (shard_of_partition(stream, topic, number, SHARDS), durability)
                 wanted.setdefault(place, Partition((stream, topic, number), durability))
         if len(wanted) == 2 * SHARDS:
-            return list(wanted.values())
+            return list(wanted.values()), streams
     raise Broken("no set of partitions on both shards")
+
+
+def disk_of(folder):
+    """Bytes that its files take."""
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 
 def segments(client, partitions):
@@ -363,9 +383,11 @@ class Run:
         )
         self.logger.start()
         self.judge = None
+        self.streams, self.deleted, self.generation = {}, [], 0
         self.workers = []
         self.rolls = self.rounds_with_roll = self.recovery_kills = 0
         self.confirmed = 0
+        self.disk_max = 0
 
     def start(self):
         took = self.server.start()
@@ -427,19 +449,56 @@ class Run:
         self.server.kill()
         self.recovery_kills += 1
 
+    def renew(self, client):
+        """New streams in place of the old ones, of which all was compared; and a new log of what was confirmed."""
+        if self.judge is None:
+            self.judge = Judge(self.log_path, [])
+        elif self.judge.partitions:
+            self.judge.check_all(client)
+            self.stop_at_fault()
+            for name in self.streams:
+                client.call(OP_DELETE_STREAM, identifier(name))
+                self.deleted.append(name)
+            os.truncate(self.log_path, 0)  # the logger appends; nobody writes to it now
+            self.judge.position = 0
+        self.judge.partitions, self.streams = make_partitions(client, self.generation)
+        self.generation += 1
+        for partition in self.judge.partitions:
+            print(f"partition {partition}", flush=True)
+
+    def check_deleted(self, client):
+        for name in self.deleted:
+            if client.read(GET_STREAM, identifier(name)):
+                raise Broken(f"stream {name} was deleted and is back")
+
+    def check_files_of_deleted(self):
+        """By now there is nothing of a stream that is not there, in its place or in the trash."""
+        path, deadline = self.server.path, time.monotonic() + SECONDS_DELETE_MAX
+        while True:
+            ids = {str(stream) for stream in self.streams.values()}
+            left = [name for name in (path / "streams").glob("*/**/*") if name.is_file()]
+            left = [name for name in left if name.relative_to(path / "streams").parts[0] not in ids]
+            left += [name for name in (path / "trash").rglob("*") if name.is_file()]
+            if not left:
+                return
+            if time.monotonic() > deadline:
+                raise Broken(f"{SECONDS_DELETE_MAX} s after a start {len(left)} files of deleted streams are left: {left[0]}")
+            time.sleep(0.1)
+
     def round(self, number):
         if number % RECOVERY_KILL_EVERY == RECOVERY_KILL_EVERY - 1:
             self.kill_recovery()
         client, took = self.start()
         with client:
             if self.judge is None:
-                self.judge = Judge(self.log_path, make_partitions(client))
-                for partition in self.judge.partitions:
-                    print(f"partition {partition}", flush=True)
+                self.renew(client)
             compared = self.judge.compared
             self.judge.check(client, self.rng)
             compared = self.judge.compared - compared
             self.stop_at_fault()
+            self.check_deleted(client)
+            if number and number % self.arguments.renew == 0:
+                self.renew(client)
             segments_before, before = segments(client, self.judge.partitions), self.counts[:]
             self.start_workers(number)
             self.wait_for_messages(before)
@@ -450,6 +509,7 @@ class Run:
             self.server.kill()
         self.collect()
         self.check_report()
+        self.disk_max = max(self.disk_max, disk_of(self.server.path.parent))
         new = sum(self.counts[:]) - sum(before)
         self.confirmed += new
         self.rolls += rolls
@@ -471,6 +531,8 @@ class Run:
             client, took = self.start()
             with client:
                 self.judge.check_all(client)
+                self.check_deleted(client)
+            self.check_files_of_deleted()
             self.check_report()
             print(f"all messages compared after {how} (up in {took:.2f} s)", flush=True)
             self.stop_at_fault()
@@ -487,7 +549,8 @@ class Run:
             f"total: {self.confirmed} messages confirmed, {self.rolls} segments rolled in "
             f"{self.rounds_with_roll} rounds, {self.recovery_kills} recoveries killed, {judge.compared} compared; "
             f"{judge.lost} lost, {judge.changed} changed, {judge.reissued} offsets reissued, "
-            f"{judge.taken_back} visible messages taken back, {judge.offsets_lowered} consumer offsets wrong"
+            f"{judge.taken_back} visible messages taken back, {judge.offsets_lowered} consumer offsets wrong; "
+            f"{self.generation} times new streams, {self.disk_max >> 20} MiB of disk at most"
         )
 
     def close(self):
@@ -502,14 +565,15 @@ def parse_arguments():
     parser.error = lambda message: (print(f"kill_test: {message}", file=sys.stderr), sys.exit(1))
     parser.add_argument("--server", required=True, help="the galgo-server binary")
     parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--renew", type=int, default=50, help="rounds after which other streams take over")
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
     parser.add_argument("--work", type=Path, default=None, help="folder for data and logs; default: temporary")
     parser.add_argument("--messages", type=int, default=5000, help="acknowledged messages a round, at least")
     arguments = parser.parse_args()
     if not os.access(arguments.server, os.X_OK):
         parser.error(f"no server at {arguments.server}. Run: ./x build")
-    if arguments.rounds < 1 or arguments.messages < 1:
-        parser.error("--rounds and --messages start at 1")
+    if min(arguments.rounds, arguments.messages, arguments.renew) < 1:
+        parser.error("--rounds, --messages and --renew start at 1")
     if arguments.seed is None:
         arguments.seed = int.from_bytes(os.urandom(4), "little")
     return arguments
@@ -522,7 +586,7 @@ def main():
     work = Path(tempfile.mkdtemp(prefix="galgo-crash.", dir=arguments.work))
     again = (
         f"python3 tests/crash/kill_test.py --server {arguments.server} --rounds {arguments.rounds} "
-        f"--seed {arguments.seed} --messages {arguments.messages}"
+        f"--seed {arguments.seed} --messages {arguments.messages} --renew {arguments.renew}"
     )
     print(f"seed {arguments.seed}", flush=True)
     run = Run(arguments, work)
