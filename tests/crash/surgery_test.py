@@ -181,9 +181,10 @@ class Builder:
             where = identifier(template.stream) + identifier(name)
             client.call(OP_CREATE_GROUP, where + str8("g"))
             client.call(OP_JOIN_GROUP, where + identifier("g"))
-        for key in template.keys():
+        for number, key in enumerate(template.keys()):
             self.fill(client, key, TOPICS[key[0]][2])
-            self.store(client, key, (CONSUMER, 1, 2), (CONSUMER, 2, 3), (CONSUMER_GROUP, "g", 1))
+            offsets = (0, 1, 0) if key[0] == "small" else (10 + number, 20 + number, 30 + number)  # no two are equal
+            self.store(client, key, *zip((CONSUMER, CONSUMER, CONSUMER_GROUP), (1, 2, "g"), offsets))
         time.sleep(1.5)  # a checkpoint of the stored offsets is written each second
 
     def run(self, work, end):
@@ -215,10 +216,10 @@ def build(binary, work):
     builder = Builder(binary, killed)
 
     def send_more(client):  # what only the journals have
-        for key in killed.keys():
+        for number, key in enumerate(killed.keys()):
             for _ in range(12):
                 builder.send(client, key, [builder.rng.randint(50, 900) for _ in range(builder.rng.randint(1, 3))])
-            builder.store(client, key, (CONSUMER, 1, 4))
+            builder.store(client, key, (CONSUMER, 1, 2 if key[0] == "small" else 40 + number))
 
     builder.run(send_more, "kill")
     return {"stop": stopped, "kill": killed}
@@ -395,8 +396,10 @@ def partition_targets(template):
             if not (template.path / folder / name).exists():
                 continue
             siblings = [("a file beside", f"{folder}/{other}", set())]
-            if twin in template.acked:
-                siblings.append(("its twin", f"{template.folder(twin)}/{name}", {twin}))
+            for where, other in (("its twin", twin), ("another topic", stranger)):
+                # The partitions of a topic have one incarnation.
+                if other in template.acked and (what, other) != ("incarnation", twin):
+                    siblings.append((where, f"{template.folder(other)}/{name}", {other}))
             yield Target(
                 f"{what} {text}", f"{folder}/{name}", {key}, siblings,
                 evidence_of_removal="offset file" if "offset" in what else None,
@@ -500,7 +503,7 @@ def file_cases(template, target):
     yield case("removed", remove(path), target.evidence_of_removal)
     for where, other, keys in target.siblings:
         if (template.path / other).exists():
-            identity = "directory" if path.endswith("incarnation") and where == "its twin" else None
+            identity = "directory" if path.endswith("incarnation") and where == "another topic" else None
             yield case(f"exchanged with {where} at {other}", exchange(path, other), identity, keys, [other])
             yield case(f"copied over {where} at {other}", copy_over(path, other), identity, keys, [other])
     for stranger in target.strangers:
@@ -843,15 +846,19 @@ def main():
         context = multiprocessing.get_context("fork")
         with concurrent.futures.ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
             futures = [pool.submit(run_in_process, index) for index in range(len(cases))]
-            for future in concurrent.futures.as_completed(futures):
-                index, verdict, text, seconds = future.result()
-                counts[verdict] += 1
-                if verdict == "CRASH":
-                    status = 100
-                elif verdict == "FINDING":
-                    status = status or 102
-                lacks = f" [lacks evidence: {cases[index].evidence}]" if cases[index].evidence else ""
-                print(f"{verdict:<7} {cases[index].name} ({seconds:.1f} s){lacks}{': ' + text if text else ''}", flush=True)
+            try:
+                for future in concurrent.futures.as_completed(futures):
+                    index, verdict, text, seconds = future.result()
+                    counts[verdict] += 1
+                    if verdict == "CRASH":
+                        status = 100
+                    elif verdict == "FINDING":
+                        status = status or 102
+                    lacks = f" [lacks evidence: {cases[index].evidence}]" if cases[index].evidence else ""
+                    print(f"{verdict:<7} {cases[index].name} ({seconds:.1f} s){lacks}{': ' + text if text else ''}", flush=True)
+            except BaseException:  # told to end: not only after all that waits
+                pool.shutdown(cancel_futures=True)
+                raise
     except (ServerFailure, ServerError) as failure:
         print(f"CRASH   while the directories are built: {failure}")
         status = 100
