@@ -482,7 +482,7 @@ class Run:
             if not left:
                 return
             if time.monotonic() > deadline:
-                raise Broken(f"{SECONDS_DELETE_MAX} s after a start {len(left)} files of deleted streams are left: {left[0]}")
+                raise Broken(f"{len(left)} files of deleted streams are left after {SECONDS_DELETE_MAX} s: {left[0]}")
             time.sleep(0.1)
 
     def round(self, number):
