@@ -8,6 +8,7 @@ Each case names the report it comes from ("iggy 2958" is issue or pull request 2
 Exit status: 0 fine, 1 usage, 100 the server crashed, hung or did not start, 102 a wrong answer.
 """
 
+import contextlib
 import os
 import struct
 import sys
@@ -31,6 +32,7 @@ from galgo_client import (  # noqa: E402
     OP_JOIN_GROUP,
     OP_PURGE_TOPIC,
     Client,
+    ServerError,
     build_batch,
     identifier,
     str8,
@@ -418,6 +420,27 @@ def stored_offsets_are_bounded(ctx):
     server.stop()
 
 
+@case
+def stored_offsets_are_bounded_when_many_come_at_once(ctx):
+    """16 consumers store for the first time while the disk is waited for: ten of them can."""
+    with ctx.running(environment=TEN_OFFSETS) as server, contextlib.ExitStack() as stack:
+        client, *crowd = (stack.enter_context(Client(server.address).login()) for _ in range(17))
+        stream = client.create_stream("s")
+        topic = client.create_topic(stream, "t", 1, consumer_offset_durability="persisted")
+        client.send(stream, topic, 0, one(b"x"))
+        codes = {}
+
+        def store(connection, consumer):
+            try:
+                connection.store_offset(stream, topic, 0, consumer, 0)
+            except ServerError as error:
+                codes[consumer] = error.code
+
+        in_threads(*(lambda c=c, n=n: store(c, n) for n, c in enumerate(crowd, 1)))
+        expect_equal(sorted(codes.values()), [TOO_MANY_OFFSETS] * 6, "refusals of 16 at once")
+        expect_equal(consumers_of(client, stream, topic), set(range(1, 17)) - codes.keys(), "stored")
+
+
 # ---- purges and what is not there ----------------------------------------------------------------
 
 
@@ -519,6 +542,38 @@ def garbage_behind_a_log_and_in_its_index(ctx):
             (log,), (index,) = (segment_files(server, stream, topic, ending) for ending in ("log", "index"))
             check_index(log, index)
             expect(b"\xaa" * 100 not in log.read_bytes(), f"{name}: the garbage is in {log.name}")
+
+
+@case
+def a_stop_names_the_last_batch(ctx):
+    """What the last entry of an index names is known as stable: all of it after a stop, idle before or not."""
+    server = ctx.server()
+    server.start()
+    with Client(server.address).login() as client:
+        stream = client.create_stream("s")
+        topics = [
+            client.create_topic(
+                stream, f"{durability} {threshold}", 1, durability=durability, messages_required_to_save=threshold
+            )
+            for durability in ("replicated", "persisted")
+            for threshold in (1, 1024)
+        ]
+    for idle in (0, 3):
+        with Client(server.address).login() as client:
+            for topic in topics:
+                for _ in range(5):
+                    client.send(stream, topic, 0, build_batch([ctx.rng.randbytes(5000)] * 5, ORIGIN))
+        time.sleep(idle)  # the files of an idle log are closed
+        server.stop()
+        for topic in topics:
+            (log,), (index,) = (segment_files(server, stream, topic, ending) for ending in ("log", "index"))
+            check_index(log, index)
+            position = index_entries(index)[-1][2]
+            (length,) = struct.unpack_from("<Q", log.read_bytes(), position + 32)
+            where = f"topic {topic}, {idle} s idle before the stop: end of what the last entry names"
+            expect_equal(position + length, log.stat().st_size, where)
+        server.start()
+    server.stop()
 
 
 @case
