@@ -66,6 +66,7 @@ class Template:
         self.mode = mode
         self.path = path
         self.stream = None
+        self.token = None  # logs in
         self.topics = {}
         self.acked = {}  # (topic name, partition) -> {offset: checksum}
         self.stored = {}  # the same -> {(consumer kind, consumer): offset}
@@ -121,6 +122,7 @@ class Builder:
 
     def make_everything(self, client):
         template = self.template
+        template.token = client.create_token("surgery")
         template.stream = client.create_stream("s")
         for name, (durability, count, _) in TOPICS.items():
             template.topics[name] = client.create_topic(
@@ -168,7 +170,7 @@ def build(binary, work):
     builder = Builder(binary, stopped)
     builder.run(builder.make_everything, "stop")
     copy_tree(stopped.path, killed.path)
-    killed.stream, killed.topics = stopped.stream, stopped.topics
+    killed.token, killed.stream, killed.topics = stopped.token, stopped.stream, stopped.topics
     killed.acked = {key: dict(known) for key, known in stopped.acked.items()}
     killed.stored = {key: dict(known) for key, known in stopped.stored.items()}
     builder = Builder(binary, killed)
@@ -287,16 +289,18 @@ def make(path, data):
 
 
 class Case:
-    def __init__(self, template, target, damage, apply, touched, files, evidence=None):
+    def __init__(self, template, target, damage, apply, touched, paths, evidence=None):
         self.name = f"{template.mode}/{target}/{damage}"
         self.stratum = (template.mode, re.sub(r" \S*\d+$", "", target), damage.split(" at ")[0])
         self.mode = template.mode
         self.apply = apply
         self.touched = frozenset(touched)
-        self.files = files  # names, one of which a refusal has to say
+        self.paths = paths  # of all that changed: a refusal names one, an operator may restore them
         self.evidence = evidence
         self.must_heal = " index " in target and "a copy" not in damage  # it is derived from the log beside it
         self.shared = target.startswith("journal")  # records of all partitions of a shard
+        # The file is all that it takes: nothing else was lost meanwhile, and nothing took its place.
+        self.restorable = bool(self.touched) and not self.shared and evidence is None
 
 
 class Target:
@@ -404,11 +408,9 @@ def file_cases(template, target):
     used, size = used_bytes(data), len(data)
     log = path.endswith(".log")
     batches = batches_of(data) if log else []
-    names = {Path(path).name}
 
     def case(damage, apply, evidence=None, touched=(), more=()):
-        files = names | {Path(name).name for name in more}
-        return Case(template, target.name, damage, apply, target.touched | set(touched), files, evidence)
+        return Case(template, target.name, damage, apply, target.touched | set(touched), [path, *more], evidence)
 
     places = {"to nothing": 0, "to a byte": 1, "to a quarter": used // 4, "to a half": used // 2, "by a byte": used - 1}
     if log:
@@ -480,19 +482,20 @@ def directory_cases(template):
         folder = template.folder(key)
         topic = str(Path(folder).parent.parent)
 
-        def case(damage, apply, touched, name=name):
-            return Case(template, f"directory {name}-0", damage, apply, touched, {"0"}, "directory")
+        def case(damage, apply, touched, *paths, name=name):
+            return Case(template, f"directory {name}-0", damage, apply, touched, paths, "directory")
 
-        yield case("removed", remove(folder), {key})
-        yield case("its topic removed", remove(topic), {other for other in template.keys() if other[0] == name})
+        yield case("removed", remove(folder), {key}, folder)
+        yield case("its topic removed", remove(topic), {other for other in template.keys() if other[0] == name}, topic)
         for other in (("persisted" if name == "replicated" else "replicated", 0), (name, 1)):
             if other in template.acked:
                 place = template.folder(other)
-                yield case(f"exchanged with {other}", exchange(folder, place), {key, other})
-                yield case(f"copied over {other}", copy_over(folder, place), {key, other})
+                yield case(f"exchanged with {other}", exchange(folder, place), {key, other}, folder, place)
+                yield case(f"copied over {other}", copy_over(folder, place), {key, other}, folder, place)
         fenced = {"empty": b"", "a byte": b"x", "zeros": bytes(8), "garbage": random.Random(3).randbytes(40)}
         for what, data in fenced.items():
-            yield Case(template, f"fenced {name}-0", f"made, {what}", make(f"{folder}/fenced", data), {key}, {"fenced"})
+            path = f"{folder}/fenced"
+            yield Case(template, f"fenced {name}-0", f"made, {what}", make(path, data), {key}, [path])
 
 
 def matrix(template):

@@ -12,7 +12,8 @@ start, judge, kill -9, start, judge. Three outcomes are right:
   - refused: the server ends with status 1 and one line that names the file and a remedy, and the directory
     is what it was.
 Everything else is a finding, among it: silent loss, an offset that is given again, other bytes, a crash, a
-hang. After the second start nothing may be worse than after the first.
+hang. After the second start nothing may be worse than after the first. When a touched partition tells and
+takes no appends, the files are put back, `fenced` is removed, and a third start must have everything.
 
     tests/crash/surgery_test.py --server BIN [--sample N | --all] [--seed N] [--jobs N] [--work DIR] [TEXT...]
 
@@ -205,8 +206,8 @@ def judge_refusal(case, server, before):
     lines = [line for line in server.log_tail(200).splitlines() if line.startswith("galgo-server: ")]
     if len(lines) != 1:
         raise Finding(f"refusal: {len(lines)} lines say why: {server.log_tail(5)}")
-    if not any(name in lines[0] for name in case.files):
-        raise Finding(f"refusal: none of {sorted(case.files)} is named: {lines[0]}")
+    if not any(Path(path).name in lines[0] for path in case.paths):
+        raise Finding(f"refusal: none of {case.paths} is named: {lines[0]}")
     if not REMEDY.search(lines[0]):
         raise Finding(f"refusal: no remedy: {lines[0]}")
     after = files_of(server.path)
@@ -221,7 +222,7 @@ def judge_refusal(case, server, before):
 def judge_partitions(case, template, server, known, lost):
     """Adds to `known` what was sent; `lost` is what the start before refused, None at the first one."""
     verdict, refused = "healed", {}
-    with Client(server.address, timeout=30).login() as client:
+    with Client(server.address, timeout=30).login_by_token(template.token) as client:
         for key in template.keys():
             name = f"{key[0]}/{key[1]}"
             try:
@@ -243,6 +244,21 @@ def judge_partitions(case, template, server, known, lost):
     return verdict, refused
 
 
+def took_appends(case, template, known):
+    return any(len(known[key]) > len(template.acked[key]) for key in case.touched)
+
+
+def restore(case, template, root):
+    """What an operator does who has a copy of the damaged files."""
+    for path in case.paths:
+        if (template.path / path).exists():
+            shutil.copyfile(template.path / path, root / path)
+        else:
+            (root / path).unlink(missing_ok=True)
+    for key in case.touched:
+        (root / template.folder(key) / "fenced").unlink(missing_ok=True)
+
+
 def run_case(binary, template, case, work, seed):
     """(verdict, text), or Finding, or ServerFailure."""
     root = work / f"d{os.getpid()}"
@@ -254,18 +270,24 @@ def run_case(binary, template, case, work, seed):
         case.apply(root, random.Random(f"{seed}/{case.name}"))
         before = files_of(root)
         known, lost, verdicts = {key: dict(acked) for key, acked in template.acked.items()}, None, []
-        for start in ("first", "second"):
+        for start in ("first", "second", "restored"):
+            if start == "restored":
+                if "told" not in verdicts or not case.restorable or took_appends(case, template, known):
+                    break
+                restore(case, template, root)
             try:
                 server.start(30)
             except ServerFailure:
                 if server.sanitizer_report() or server.alive():
                     raise
-                if start == "second":
-                    raise Finding(f"the second start is refused: {server.log_tail(3)}") from None
+                if start != "first":
+                    raise Finding(f"the {start} start is refused: {server.log_tail(3)}") from None
                 return judge_refusal(case, server, before)
             try:
                 verdict, lost = judge_partitions(case, template, server, known, lost)
                 verdicts.append(verdict)
+                if start == "restored" and verdict != "healed":
+                    raise Finding(f"not healed: the files are back, {verdict}")
             except TimeoutError:
                 raise Finding(f"hang: no answer in 30 s after the {start} start") from None
             except ConnectionError as error:
@@ -314,7 +336,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="one damage to one file of a data directory, then a start")
     parser.error = lambda message: (print(f"surgery_test: {message}", file=sys.stderr), sys.exit(1))
     parser.add_argument("--server", required=True, help="the galgo-server binary")
-    parser.add_argument("--sample", type=int, default=24, help="so many cases of all kinds; default: 24")
+    parser.add_argument("--sample", type=int, default=32, help="so many cases of all kinds; default: 32")
     parser.add_argument("--all", action="store_true", help="the whole matrix, with what lacks evidence")
     parser.add_argument("--seed", type=int, default=None, help="which bits, which sample; default: a new one, printed")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="servers at a time")
