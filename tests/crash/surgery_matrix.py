@@ -205,13 +205,13 @@ def batches_of(data):
     return places
 
 
-def journal_synced(data):
-    """The bytes of a journal that its own records call synced."""
+def journal_ends(data):
+    """Where the records of a journal end, and how far they themselves say that they are synced."""
     at, synced = 64, 64
     while data[at : at + 4] == b"GRJ1":
         synced = max(synced, struct.unpack_from("<Q", data, at + 104)[0])
         at += 128 + struct.unpack_from("<I", data, at + 88)[0]
-    return synced
+    return at, synced
 
 
 def used_bytes(data):
@@ -384,8 +384,8 @@ def shared_targets(template):
         ][:2]
         stranger = re.sub(r"-(\d+)\.wal", lambda found: f"-{int(found[1]) + 5:016}.wal", path)
         number = int(re.search(r"-(\d+)\.wal", path)[1])
-        if used_bytes((template.path / path).read_bytes()) < 100:
-            continue  # a header at most: not used
+        if journal_ends((template.path / path).read_bytes())[0] == 64:
+            continue  # only its header
         yield Target(f"journal {shard}-{number}", path, keys_of(shard), others, "journal file", [stranger])
     for pattern, what in (
         ("state/ledger-*", "ledger"),
@@ -405,7 +405,8 @@ def shared_targets(template):
 def file_cases(template, target):
     path = target.path
     data = (template.path / path).read_bytes()
-    used, size = used_bytes(data), len(data)
+    size = len(data)
+    used = journal_ends(data)[0] if target.name.startswith("journal") else used_bytes(data)
     log = path.endswith(".log")
     batches = batches_of(data) if log else []
 
@@ -436,7 +437,7 @@ def file_cases(template, target):
     if log and stands < used:
         told, tail = stands, "tail"
     elif target.name.startswith("journal") and template.mode == "kill":
-        told, tail = journal_synced(data), "journal tail"
+        (_, told), tail = journal_ends(data), "journal tail"
     seen = set()
     for what, at in places.items():
         if 0 <= at < size and at not in seen:
