@@ -276,7 +276,7 @@ def run_case(binary, template, case, work, seed):
                     break
                 restore(case, template, root)
             try:
-                server.start(30)
+                server.start()
             except ServerFailure:
                 if server.sanitizer_report() or server.alive():
                     raise
