@@ -285,6 +285,42 @@ TEST(LogEvidence, ALastSegmentCutAfterAKillIsHealedOrTold) {
     }
 }
 
+// An entry says where its batch begins, not how many messages it has: the empty segment that a
+// start made behind it is passed over when the file is back.
+TEST(LogEvidence, ARestoredLogOfLargeBatchesPassesTheNameThatWasMade) {
+    for (const bool is_deleted : {false, true}) {
+        Rig rig(312);
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        for (int i = 0; i < 4; ++i) {
+            ASSERT_TRUE(rig.append_now(10, 20).has_value());
+        }
+        ASSERT_NO_FATAL_FAILURE(rig.restart());
+        rig.stop();
+        const auto whole = *rig.node.disk->read_file(log_path(0));
+        if (is_deleted) {
+            ASSERT_EQ(rig.node.disk->unlink(log_path(0)), 0);
+        } else {
+            ASSERT_NO_FATAL_FAILURE(truncate(rig, log_path(0), whole.size() / 2));
+        }
+        for (int boot = 0; boot < 2; ++boot) {
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            ASSERT_TRUE(rig.log->fenced().has_value());
+            ASSERT_EQ(rig.log->end_offset(), Offset{31});
+            ASSERT_FALSE(rig.read_now(Offset{30}, 1).has_value());
+            rig.stop();
+        }
+        rig.node.disk->write_file(log_path(0), whole);
+        ASSERT_EQ(rig.node.disk->unlink(kFenced), 0);
+        for (int boot = 0; boot < 3; ++boot) {
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            ASSERT_FALSE(rig.log->fenced().has_value()) << rig.log->fence_text();
+            rig.verify(true);
+            ASSERT_TRUE(rig.append_now(10, 20).has_value());
+            rig.stop();
+        }
+    }
+}
+
 constexpr LogOptions kSmallSegments{.segment_size = 500, .persisted = true};
 
 /// Segments 0, 2, 4, 6 and 8 with two batches of one message each, closed.

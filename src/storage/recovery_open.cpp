@@ -83,6 +83,23 @@ Task<Result<bool>> PartitionLog::look_at_segments(FileRef& last) {
                 next.start, is_last ? std::nullopt : std::optional(found[i + 1].start)));
             continue;
         }
+        if (next.size_bytes == 0 && last) {
+            // An empty one says where offsets begin that were not given out, as far as the start
+            // that made it knew. A log that came back knows better.
+            GALGO_CO_TRY_ASSIGN(const IndexClaims claims,
+                                co_await read_claims(segments_.back().start));
+            SegmentCursor cursor(context_.io, context_.pool, memory::AcquireClass::kReserved,
+                                 last.handle(), segments_.back().size_bytes, 0,
+                                 wire::kBatchHeaderSize);
+            const bool has_proof = claims.checked && !claims.entries.empty();
+            cursor.seek(has_proof ? claims.entries.back().position : 0);
+            GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(detail::kNoBytes));
+            if (has_proof && step.kind == StepKind::kBatch &&
+                detail::names(claims.entries.back(), step.header) &&
+                detail::end_of(step.header) > next.start) {
+                continue;
+            }
+        }
         if (!segments_.empty()) {
             GALGO_CO_TRY_ASSIGN(const bool is_served, co_await recover_sealed(last, next.start));
             if (!is_served) {
