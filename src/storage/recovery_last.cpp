@@ -34,7 +34,7 @@ Task<Status> add_entries(runtime::IoBackend& io, std::string path, std::uint64_t
                            seed);
     }
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
-                        co_await runtime::open(io, std::move(path), runtime::OpenMode::kCreate));
+                        co_await runtime::open(io, path, runtime::OpenMode::kCreate));
     const Status written = co_await runtime::write_all(io, file, bytes, first * kIndexEntryBytes);
     (void)co_await runtime::close(io, file);
     co_return written;
