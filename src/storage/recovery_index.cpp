@@ -148,10 +148,7 @@ Task<Status> PartitionLog::rewrite_index(Segment& segment, const std::vector<Ind
     segment.index_entries = 0;
     ++recovery_.rebuilt_index_count;
     const std::uint64_t seed = index_seed(partition_, incarnation_, segment.start);
-    std::vector<std::byte> bytes(entries.size() * kIndexEntryBytes);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        encode_index_entry(MutableBytes(bytes).subspan(i * kIndexEntryBytes), entries[i], seed);
-    }
+    const std::vector<std::byte> bytes = detail::encode_entries(entries, seed);
     const std::string path = path_of(segment.start, kIndexExtension);
     (void)co_await runtime::unlink(context_.io, path + std::string(detail::kTemporary));
     entries_dirty_ = true;

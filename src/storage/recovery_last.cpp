@@ -1,6 +1,7 @@
 // Opening a partition's log: the last segment, and damage in what of it was stable.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,11 +29,8 @@ constexpr std::uint64_t kRemainsBytesMax = 128 * kMiB;
 /// leaves them to the next sync of the log.
 Task<Status> add_entries(runtime::IoBackend& io, std::string path, std::uint64_t seed,
                          const std::vector<IndexEntry>& entries, std::size_t first) {
-    std::vector<std::byte> bytes((entries.size() - first) * kIndexEntryBytes);
-    for (std::size_t i = first; i < entries.size(); ++i) {
-        encode_index_entry(MutableBytes(bytes).subspan((i - first) * kIndexEntryBytes), entries[i],
-                           seed);
-    }
+    const std::vector<std::byte> bytes =
+        detail::encode_entries(std::span(entries).subspan(first), seed);
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
                         co_await runtime::open(io, path, runtime::OpenMode::kCreate));
     const Status written = co_await runtime::write_all(io, file, bytes, first * kIndexEntryBytes);

@@ -167,8 +167,7 @@ void PartitionLog::tell_cut(const Segment& segment, const Walk& walk, Offset los
 void PartitionLog::tell_exchanged(const Segment& segment, Offset lost_end) {
     note_damage(
         std::format("{} holds other batches than its index knows of: it was brought here or is an "
-                    "old copy; put "
-                    "the right file in its place, or purge the partition",
+                    "old copy; put the right file in its place, or purge the partition",
                     path_of(segment.start, kLogExtension)));
     intact_end_ = std::min(intact_end_, segment.start);
     note_lost(segment.start, lost_end);

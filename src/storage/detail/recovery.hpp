@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
+#include "base/bytes.hpp"
 #include "base/ids.hpp"
 #include "base/units.hpp"
 #include "storage/segment_format.hpp"
@@ -32,6 +35,16 @@ inline constexpr Offset kNoBytes{~std::uint64_t{0}};  ///< of SegmentCursor::nex
     return {.offset = Offset(step.header.base_offset),
             .timestamp = Timestamp(step.header.base_timestamp_us),
             .position = step.position};
+}
+
+/// The bytes of `entries` as an index file has them.
+[[nodiscard]] inline std::vector<std::byte> encode_entries(std::span<const IndexEntry> entries,
+                                                           std::uint64_t seed) {
+    std::vector<std::byte> bytes(entries.size() * kIndexEntryBytes);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        encode_index_entry(MutableBytes(bytes).subspan(i * kIndexEntryBytes), entries[i], seed);
+    }
+    return bytes;
 }
 
 }  // namespace galgo::storage::detail
