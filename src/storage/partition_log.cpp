@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kPackBytesMax = 2 * kKiB;
 /// At most one line in so long tells that a partition refuses what may pass.
 constexpr std::uint64_t kPassingFenceLineNs = 60 * kSecond;
+/// Of a damaged segment that does not say how new it is.
+constexpr Timestamp kNoTimestamp{~std::uint64_t{0}};
 
 bool is_full_disk(const Error& error) noexcept {
     return error.os_errno == ENOSPC || error.os_errno == EDQUOT;
@@ -40,6 +42,7 @@ PartitionLog::PartitionLog(StorageContext& context, std::string root, std::strin
       options_(options),
       log_number_(context.next_log_number()),
       making_directory_(context.ready, 1),
+      trimming_(context.ready, 1),
       flush_done_(context.ready),
       sync_done_(context.ready),
       scope_(context.ready) {
@@ -291,7 +294,7 @@ bool PartitionLog::pins_journal(std::uint64_t first, std::uint64_t last) const n
 }
 
 Offset PartitionLog::flushed_end() const noexcept {
-    return segments_.empty() ? Offset{0} : segments_.back().end;
+    return segments_.empty() ? low_ : segments_.back().end;
 }
 
 Offset PartitionLog::first_offset() const noexcept {
@@ -321,6 +324,7 @@ LogStats PartitionLog::stats() const noexcept {
     GALGO_DCHECK(totals_ == sum_segments());
     return {.message_count = totals_.messages + tail_messages_,
             .bytes = totals_.bytes + tail_bytes_,
+            .sealed_bytes = segments_.empty() ? 0 : totals_.bytes - segments_.back().size_bytes,
             .segment_count = static_cast<std::uint32_t>(segments_.size()),
             .tail_bytes = tail_bytes_,
             .unsynced_bytes = written_total_ - synced_total_};
@@ -328,10 +332,15 @@ LogStats PartitionLog::stats() const noexcept {
 
 SegmentFacts PartitionLog::segment(std::size_t index) const noexcept {
     const Segment& segment = segments_[index];
+    Timestamp last = segment.last_timestamp;
+    if (last == kNoTimestamp && index + 1 < segments_.size() &&
+        segments_[index + 1].size_bytes != 0) {
+        last = segments_[index + 1].first_timestamp;  // damaged; times do not descend
+    }
     return {.start = segment.start,
             .end = segment.end,
             .size_bytes = segment.size_bytes,
-            .last_timestamp = segment.last_timestamp,
+            .last_timestamp = last,
             .sealed = index + 1 < segments_.size() || last_is_sealed_};
 }
 

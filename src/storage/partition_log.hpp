@@ -102,6 +102,7 @@ struct ReadSlices {
 struct LogStats {
     std::uint64_t message_count = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t sealed_bytes = 0;  ///< of segments that have another behind them
     std::uint32_t segment_count = 0;
     std::uint64_t tail_bytes = 0;
     std::uint64_t unsynced_bytes = 0;
@@ -111,8 +112,14 @@ struct SegmentFacts {
     Offset start;
     Offset end;  ///< behind its last message
     std::uint64_t size_bytes = 0;
-    Timestamp last_timestamp;
+    Timestamp last_timestamp;  ///< not before its newest message; all ones when nothing says it
     bool sealed = false;
+};
+
+/// What a trim took away.
+struct TrimResult {
+    std::size_t segment_count = 0;
+    std::uint64_t bytes = 0;
 };
 
 /// What open() found and did.
@@ -198,6 +205,24 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] std::size_t segment_count() const noexcept { return segments_.size(); }
     [[nodiscard]] SegmentFacts segment(std::size_t index) const noexcept;
 
+    // ---- retention (partition_log_trim.cpp)
+    // -----------------------------------------------------------------------------------
+    /// Whole sealed segments that end at or before `below` go, oldest first, at most `count_max`
+    /// that hold messages; never the last segment. Where the log begins is stable before the first
+    /// file goes; then they are out of plans, and their files go to the trash one by one. Error:
+    /// nothing has changed, or what is left of the files goes with the next call or the next start.
+    /// A log that is fenced for good keeps all.
+    coro::Task<Result<TrimResult>> trim(Offset below, std::size_t count_max);
+    /// Somebody was told that the segments before `below` go; stable when it returns, and what
+    /// wanted_trim() says until another is wanted. Never lowered.
+    coro::Task<Status> want_trim(Offset below);
+    [[nodiscard]] Offset wanted_trim() const noexcept { return wanted_; }
+    /// Time of the oldest message that is not in a segment with another behind it.
+    [[nodiscard]] std::optional<Timestamp> active_since() const noexcept;
+    /// Writes the tail and begins an empty segment behind it, when active_since() is not after
+    /// `begun_by`: what stands before can be trimmed then. True when it did.
+    coro::Task<Result<bool>> roll_by_age(Timestamp begun_by);
+
     // ---- the directory
     // -----------------------------------------------------------------------------------
     /// For files of others in the log's directory: it is there afterwards, and says of which life
@@ -258,6 +283,7 @@ class PartitionLog : public coro::Anchored {
         Offset end;
         std::uint64_t size_bytes = 0;
         std::uint64_t index_entries = 0;  ///< in the index file
+        Timestamp first_timestamp;        ///< of its first batch
         Timestamp last_timestamp;
 
         [[nodiscard]] std::uint64_t message_count() const noexcept {
@@ -477,6 +503,14 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> finish_recovery();
     coro::Task<Status> settle_recovered();
 
+    // partition_log_trim.cpp
+    coro::Task<Status> apply_retained(std::vector<Offset>& indexes);
+    void check_begin();
+    coro::Task<Result<TrimResult>> trim_alone(Offset below, std::size_t count_max);
+    [[nodiscard]] std::size_t count_to_trim(Offset below, std::size_t count_max) const noexcept;
+    coro::Task<Status> write_retained(Offset low, Offset wanted);
+    coro::Task<Status> move_leaving();
+
     // partition_log_drop.cpp
     coro::Task<void> quiesce();
     coro::Task<Status> move_to_trash(Offset start);
@@ -505,6 +539,10 @@ class PartitionLog : public coro::Anchored {
 
     std::vector<Segment> segments_;  ///< ascending; the last one is active when `writer_` says so
     SegmentTotals totals_;           ///< of segments_
+    Offset low_;                     ///< where segments_ begins, as the file "retained" says
+    Offset wanted_;                  ///< trim up to there as soon as it may be; from that file
+    Offset trim_to_;                 ///< a trim on its way needs the segment with that start
+    std::vector<Offset> leaving_;    ///< out of segments_, not in the trash yet
     bool last_is_sealed_ = false;    ///< the last segment takes no more
     bool has_leftover_ = false;      ///< bytes of a failed write may stand behind its end
     Writer writer_;                  ///< of the last segment
@@ -551,6 +589,7 @@ class PartitionLog : public coro::Anchored {
     Offset recovered_end_;          ///< next offset after recovery; complete when the files say so
 
     coro::Semaphore making_directory_;
+    coro::Semaphore trimming_;
     coro::WaitList flush_done_;
     coro::WaitList sync_done_;
     coro::Scope scope_;

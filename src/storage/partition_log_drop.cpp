@@ -13,6 +13,8 @@ using coro::Task;
 /// Returns when no write, no sync and no background work is on its way. The caller has seen to it
 /// that none starts.
 Task<void> PartitionLog::quiesce() {
+    co_await trimming_.acquire();
+    trimming_.release();
     while (flush_running_ || sync_running_ || background_flush_ || background_sync_) {
         if (flush_running_) {
             co_await flush_done_.wait();
@@ -64,6 +66,8 @@ void PartitionLog::forget_everything() {
     synced_total_ = written_total_;
     writer_ = Writer{};
     segments_.clear();
+    leaving_.clear();
+    low_ = wanted_ = Offset{0};
     last_is_sealed_ = false;
     count_segments();
 }

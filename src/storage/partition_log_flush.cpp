@@ -228,6 +228,7 @@ void PartitionLog::take_over_flushed() {
             .offset = batch.base, .timestamp = batch.timestamp, .position = segment.size_bytes};
         if (segment.size_bytes == 0) {
             segment.first = batch.base;
+            segment.first_timestamp = batch.timestamp;
         }
         if (writer_.index.empty() ||
             entry.position - writer_.index.back().position >= kIndexStrideBytes) {
@@ -578,12 +579,17 @@ Task<void> PartitionLog::drop_middle_marker() {
         segments_[count - 2].size_bytes != 0) {
         co_return;
     }
+    const Offset start = segments_[count - 2].start;
+    if (start == trim_to_) {
+        co_return;  // the log begins there in a moment
+    }
     // The name that tells the next offset until now goes only when the new one is stable.
     const Status synced = co_await runtime::sync_directory(context_.io, directory_);
     if (synced.has_value()) {
-        const Status moved = co_await move_to_trash(segments_[count - 2].start);
-        if (moved.has_value()) {
-            segments_.erase(segments_.end() - 2);
+        const Status moved = co_await move_to_trash(start);
+        const auto middle = std::ranges::find(segments_, start, &Segment::start);
+        if (moved.has_value() && middle != segments_.end()) {  // else a trim took it meanwhile
+            segments_.erase(middle);
         }
     }
 }

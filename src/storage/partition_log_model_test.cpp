@@ -33,8 +33,13 @@ Task<void> append_some(Rig& rig, std::uint32_t count) {
 Task<void> work(Rig& rig) {
     for (int step = 0; step < 12 && !rig.node.io->crashed(); ++step) {
         runtime_sim::SimRandom& random = rig.world.random();
-        const auto what = random.below(10);
-        if (what < 6) {
+        const auto what = random.below(12);
+        if (what >= 11) {
+            (void)co_await rig.log->roll_by_age(Timestamp(rig.clock_us - random.below(40)));
+        } else if (what >= 10) {
+            const Offset below(random.below(rig.log->end_offset().value() + 2));
+            (void)co_await coro::all(rig.trim(below, 1 + random.below(4)), rig.append(1, 200));
+        } else if (what < 6) {
             const auto count = static_cast<std::uint32_t>(1 + random.below(20));
             co_await append_some(rig, count);
         } else if (what < 7) {

@@ -159,7 +159,7 @@ bool PartitionLog::unreadable_line_due(Offset segment, std::uint64_t position) n
 }
 
 void PartitionLog::tell_unreadable(const char* what, Offset segment, std::uint64_t position) {
-    if (unreadable_line_due(segment, position)) {
+    if (segment >= low_ && unreadable_line_due(segment, position)) {  // else a trim took it
         observe::log_error(
             "storage", what,
             {{"directory", directory_}, {"segment", segment}, {"position", position}});
@@ -300,14 +300,24 @@ Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
     Collector collector(*this, plan);
     Status status;
     was_read_ = was_read_ || !plan.disk.empty();
-    for (ReadPlan::DiskRange& range : plan.disk) {
-        if (collector.done()) {
-            break;
-        }
+    for (std::size_t i = 0; i < plan.disk.size() && !collector.done(); ++i) {
+        ReadPlan::DiskRange& range = plan.disk[i];
         status = co_await read_range(range, collector);
-        if (!status.has_value()) {
+        if (status.has_value()) {
+            continue;
+        }
+        if (range.start >= low_) {
             break;
         }
+        // A trim took it meanwhile: a reply goes on from what is retained, or ends before the hole.
+        status = {};
+        if (collector.result.message_count != 0) {
+            co_return std::move(collector.result);
+        }
+        ReadPlan again = plan_read(plan.from, plan.count, plan.max_bytes, plan.limit);
+        again.begins_anywhere = plan.begins_anywhere;
+        plan = std::move(again);
+        i = ~std::size_t{0};
     }
     for (std::size_t i = 0; i < plan.tail.size() && status.has_value(); ++i) {
         const BufRef& run = plan.tail[i];
@@ -549,14 +559,19 @@ Task<Result<Offset>> PartitionLog::offset_at_or_after(Timestamp timestamp) {
         if (next == segments_.end()) {
             break;
         }
-        from = next->start.next();
+        const Offset start = next->start;
+        from = start.next();
         if (next->last_timestamp < timestamp) {
             behind_damage = false;
             continue;
         }
-        GALGO_CO_TRY_ASSIGN(
-            const TimeSearch found,
-            co_await find_timestamp(static_cast<std::size_t>(next - segments_.begin()), timestamp));
+        const Result<TimeSearch> searched =
+            co_await find_timestamp(static_cast<std::size_t>(next - segments_.begin()), timestamp);
+        if (start < low_) {
+            continue;  // a trim took it meanwhile
+        }
+        GALGO_CO_TRY(searched);
+        const TimeSearch& found = *searched;
         if (found.damaged) {
             behind_damage = true;
             continue;

@@ -76,11 +76,14 @@ Task<Status> PartitionLog::recover_last(FileRef file, bool writable, SalvageTurn
         GALGO_CO_TRY(
             co_await walk_batches(handle, size, last.position, last.offset, no_limit, {}, walk));
         leads = walk.first == last;
+        segment.first_timestamp = entries.front().timestamp;
     }
     if (!leads) {
         walk = Walk{};
         GALGO_CO_TRY(
             co_await walk_batches(handle, size, 0, segment.start, no_limit, entries, walk));
+        segment.first_timestamp =
+            walk.first.has_value() ? walk.first->timestamp : segment.first_timestamp;
     }
     if (has_proof && walk.contradicts) {
         last_is_sealed_ = true;

@@ -41,9 +41,7 @@ Task<Status> PartitionLog::recover(const JournalReplay* replay) {
     GALGO_CO_TRY(co_await list_segments());
     FileRef last;
     GALGO_CO_TRY_ASSIGN(const bool writable, co_await look_at_segments(last));
-    if (!segments_.empty() && segments_.front().start != Offset{0}) {
-        tell_gap(Offset{0}, segments_.front().start);
-    }
+    check_begin();
     SalvageTurn turn(context_.salvage);
     std::vector<Salvaged> salvaged;
     if (!segments_.empty()) {
@@ -137,6 +135,7 @@ Task<Status> PartitionLog::list_segments() {
     }
     std::ranges::sort(segments_, {}, &Segment::start);
     GALGO_CO_TRY(co_await check_incarnation());
+    GALGO_CO_TRY(co_await apply_retained(indexes));
     for (const Offset index : indexes) {
         if (!std::ranges::binary_search(segments_, index, {}, &Segment::start)) {
             GALGO_CO_TRY(co_await judge_lone_index(index));

@@ -38,6 +38,7 @@ Task<Result<bool>> PartitionLog::recover_sealed(FileRef file, Offset next_start)
         SegmentCursor cursor(context_.io, context_.pool, AcquireClass::kReserved, handle, size,
                              last.position, wire::kBatchHeaderSize);
         GALGO_CO_TRY_ASSIGN(const SegmentStep step, co_await cursor.next(kNoBytes));
+        segment.first_timestamp = entries.front().timestamp;
         if (step.kind == StepKind::kBatch && names(last, step.header) &&
             end_of(step.header) == next_start && cursor.position() == size) {
             segment.end = next_start;
@@ -55,6 +56,8 @@ Task<Result<bool>> PartitionLog::recover_sealed(FileRef file, Offset next_start)
         walk = Walk{};
         GALGO_CO_TRY(
             co_await walk_batches(handle, size, 0, segment.start, next_start, entries, walk));
+        segment.first_timestamp =
+            walk.first.has_value() ? walk.first->timestamp : segment.first_timestamp;
     }
     if (has_proof && walk.contradicts) {
         tell_exchanged(segment, std::max(next_start, entries.back().offset.next()));

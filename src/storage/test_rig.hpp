@@ -154,6 +154,13 @@ struct Rig {
         }
         co_return status;
     }
+    coro::Task<Result<TrimResult>> trim(Offset below, std::size_t count_max = 16) {
+        trim_asked = std::max(trim_asked, below);
+        co_return co_await log->trim(below, count_max);
+    }
+    Result<TrimResult> trim_now(Offset below, std::size_t count_max = 16) {
+        return world.run(node, trim(below, count_max));
+    }
     Status append_now(std::uint32_t count, std::size_t payload_bytes) {
         return world.run(node, append(count, payload_bytes));
     }
@@ -228,6 +235,10 @@ struct Rig {
             ASSERT_GT(got->next, at);
             at = got->next;
         }
+        std::erase_if(acknowledged, [&](const auto& entry) {  // given up
+            return entry.first + entry.second <= trim_asked.value() &&
+                   entry.first < log->first_offset().value();
+        });
         for (const auto& [base, count] : acknowledged) {
             if (complete) {
                 ASSERT_TRUE(seen.contains(base)) << "seed " << world.seed() << " lost " << base;
@@ -325,6 +336,7 @@ struct Rig {
     OpNumber committed{0};
     std::map<std::uint64_t, std::vector<std::byte>> attempted;
     std::map<std::uint64_t, std::uint32_t> acknowledged;
+    Offset trim_asked;  ///< what ends there or before may be gone
 };
 
 }  // namespace galgo::storage

@@ -21,6 +21,7 @@ enum class FileKind : std::uint32_t {
     kGroupOffset = 0x314f4747,     ///< "GGO1"
     kOffsetMark = 0x314d4f47,      ///< "GOM1"
     kIncarnation = 0x31434e47,     ///< "GNC1"
+    kRetained = 0x31545247,        ///< "GRT1"
 };
 
 /// XXH3-64 of (kind u32, value u64).
