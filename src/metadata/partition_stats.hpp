@@ -23,6 +23,7 @@ namespace galgo::metadata {
 struct PartitionCounters {
     std::uint64_t message_count = 0;
     std::uint64_t size_bytes = 0;
+    std::uint64_t sealed_bytes = 0;    ///< of segments that retention may take
     std::uint64_t offset_first = 0;    ///< lowest offset that can be read
     std::uint64_t offset_current = 0;  ///< last committed offset; 0 while the partition is empty
     std::uint32_t segment_count = 0;   ///< 0 until the partition is materialised
@@ -40,6 +41,7 @@ class alignas(64) PartitionStats {
     void store(const PartitionCounters& counters) noexcept {
         message_count_.store(counters.message_count, std::memory_order_relaxed);
         size_bytes_.store(counters.size_bytes, std::memory_order_relaxed);
+        sealed_bytes_.store(counters.sealed_bytes, std::memory_order_relaxed);
         offset_first_.store(counters.offset_first, std::memory_order_relaxed);
         offset_current_.store(counters.offset_current, std::memory_order_relaxed);
         segment_count_.store(counters.segment_count, std::memory_order_relaxed);
@@ -48,6 +50,7 @@ class alignas(64) PartitionStats {
     [[nodiscard]] PartitionCounters load() const noexcept {
         return PartitionCounters{.message_count = message_count_.load(std::memory_order_relaxed),
                                  .size_bytes = size_bytes_.load(std::memory_order_relaxed),
+                                 .sealed_bytes = sealed_bytes_.load(std::memory_order_relaxed),
                                  .offset_first = offset_first_.load(std::memory_order_relaxed),
                                  .offset_current = offset_current_.load(std::memory_order_relaxed),
                                  .segment_count = segment_count_.load(std::memory_order_relaxed)};
@@ -60,6 +63,7 @@ class alignas(64) PartitionStats {
  private:
     std::atomic<std::uint64_t> message_count_{0};
     std::atomic<std::uint64_t> size_bytes_{0};
+    std::atomic<std::uint64_t> sealed_bytes_{0};
     std::atomic<std::uint64_t> offset_first_{0};
     std::atomic<std::uint64_t> offset_current_{0};
     std::atomic<std::uint32_t> segment_count_{0};

@@ -151,6 +151,7 @@ void Partition::publish_counters() {
     const storage::LogStats stats = log_->stats();
     publish_({.message_count = stats.message_count,
               .size_bytes = stats.bytes,
+              .sealed_bytes = stats.sealed_bytes,
               .first_offset = log_->first_offset(),
               .current_offset = current_offset(),
               .segment_count = stats.segment_count == 0 ? 1 : stats.segment_count});

@@ -22,6 +22,7 @@
 #include "coro/task.hpp"
 #include "partitions/admission.hpp"
 #include "partitions/offsets.hpp"
+#include "partitions/retention.hpp"
 #include "partitions/types.hpp"
 #include "replication/group_driver.hpp"
 #include "runtime/loop.hpp"
@@ -47,11 +48,27 @@ struct PartitionOptions {
 struct Counters {
     std::uint64_t message_count = 0;
     std::uint64_t size_bytes = 0;
+    std::uint64_t sealed_bytes = 0;  ///< of segments that retention may take
     Offset first_offset;
     Offset current_offset;  ///< last committed; 0 while empty
     std::uint32_t segment_count = 1;
 };
 using PublishCounters = UniqueFunction<void(const Counters&)>;
+
+/// The consumer that has read least, of those with a stored offset.
+struct SlowestConsumer {
+    ConsumerKey consumer;
+    Offset stored;
+    bool is_unknown = false;  ///< the file of its offset is damaged: it may need everything
+};
+
+/// What one call of Partition::clean() did.
+struct Cleaned {
+    storage::TrimResult trimmed;
+    std::uint64_t held_back_bytes = 0;  ///< due, but a consumer has not read them
+    std::optional<SlowestConsumer> held_back_by;
+    bool again = false;  ///< there is more to do at once
+};
 
 struct DirtyOffsetsTag;
 class Partition;
@@ -117,6 +134,14 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// recorded: whoever opens the partition again asks again.
     void forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone);
 
+    /// Takes away what the rules let go: at most `segments_max` segments, oldest first. A log that
+    /// is fenced for good keeps all.
+    coro::Task<Result<Cleaned>> clean(RetentionRules rules, Timestamp now,
+                                      std::size_t segments_max);
+    /// The `count` oldest sealed segments go: at once those that no consumer needs, the others as
+    /// soon as clean() may take them, also after a restart. Nothing sealed is success.
+    coro::Task<Status> delete_segments(std::uint32_t count);
+
     /// Writes what waits in memory to its files, stable where that was promised, so that journal
     /// files can go.
     coro::Task<Status> flush();
@@ -140,6 +165,10 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
 
     void on_commit(Append& append);
     void publish_counters();
+    [[nodiscard]] std::vector<storage::SegmentFacts> sealed_segments() const;
+    [[nodiscard]] std::optional<SlowestConsumer> slowest_consumer();
+    [[nodiscard]] RetentionDecision decide(const RetentionRules& rules, Timestamp now,
+                                           std::optional<SlowestConsumer>& slowest);
     [[nodiscard]] Offset current_offset() const noexcept;
     /// The consumer has a stored offset, or there is room for one more of its kind.
     [[nodiscard]] bool may_store(ConsumerKey consumer) const;

@@ -304,6 +304,17 @@ Task<Status> PartitionTable::close_all() {
     co_return result;
 }
 
+std::vector<std::pair<PartitionKey, Incarnation>> PartitionTable::open_lives() const {
+    std::vector<std::pair<PartitionKey, Incarnation>> lives;
+    lives.reserve(rows_.size());
+    for (const auto& [key, row] : rows_) {
+        if (row.partition != nullptr) {
+            lives.emplace_back(key, row.incarnation);
+        }
+    }
+    return lives;
+}
+
 std::vector<std::string> PartitionTable::faults() const {
     std::vector<std::string> faults;
     for (const auto& [key, row] : rows_) {

@@ -91,6 +91,8 @@ class PartitionTable : public coro::Anchored {
     void end_recovery() noexcept { options_.replay = nullptr; }
     /// Is there a directory with data for this key? Synchronous, for boot.
     [[nodiscard]] bool has_files(PartitionKey key) const;
+    /// Of the open partitions, in no order.
+    [[nodiscard]] std::vector<std::pair<PartitionKey, Incarnation>> open_lives() const;
     [[nodiscard]] std::size_t open_count() const noexcept { return rows_.size(); }
     [[nodiscard]] RetryTable& retries() noexcept { return retries_; }
     /// Keys and reasons of partitions that take no messages; reads of them go on.
