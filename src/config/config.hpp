@@ -35,6 +35,7 @@ struct DataMaintenanceConfig {
     struct Messages {
         bool cleaner_enabled = false;
         std::uint64_t interval_ns = 0;
+        std::uint64_t held_back_max_ns = 0;  ///< 0 = for ever
         bool operator==(const Messages&) const = default;
     };
     Messages messages;

@@ -139,6 +139,9 @@ void HTTPBackend::refresh() {
         counter("galgo_retries_answered_total",
                 "Repeated sends that were answered with their first confirmation.",
                 report.retries_answered, labels);
+        gauge("galgo_retention_held_back_bytes",
+              "Due for removal, but a consumer with a stored offset has not read them.",
+              report.held_back_bytes, labels);
         gauge("galgo_journal_files", "Files of the shard's journal.", report.journal.file_count,
               labels);
         gauge("galgo_journal_live_records", "Journal records not in a segment yet.",

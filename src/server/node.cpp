@@ -262,6 +262,9 @@ void Node::start_threads() {
         .token_cleaner_interval_ns = config_.personal_access_token.cleaner.enabled
                                          ? config_.personal_access_token.cleaner.interval_ns
                                          : 0,
+        .cleaner = {.enabled = config_.data_maintenance.messages.cleaner_enabled,
+                    .interval_ns = config_.data_maintenance.messages.interval_ns,
+                    .held_back_max_ns = config_.data_maintenance.messages.held_back_max_ns},
         .connections = {.frame_bytes_max = facts_.frame_bytes_max,
                         .connections_max = connections_max_of_shard(cpus_.size())},
         .times = times_});

@@ -27,6 +27,7 @@ struct HealthReport {
     MetadataFigures metadata;
     std::uint64_t open_partitions = 0;
     std::uint64_t retries_answered = 0;  ///< sends that were known already
+    std::uint64_t held_back_bytes = 0;  ///< due for retention, but a consumer has not read them
 };
 
 class Health {

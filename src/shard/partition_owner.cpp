@@ -65,6 +65,7 @@ Task<Result<PartitionHandle>> PartitionOwner::find(PartitionRef ref) {
                              [stats = std::move(stats)](const partitions::Counters& now) {
                                  stats->store({.message_count = now.message_count,
                                                .size_bytes = now.size_bytes,
+                                               .sealed_bytes = now.sealed_bytes,
                                                .offset_first = now.first_offset.value(),
                                                .offset_current = now.current_offset.value(),
                                                .segment_count = now.segment_count});

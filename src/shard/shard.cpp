@@ -91,8 +91,10 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Me
                 .read_system_stats = process.read_system_stats},
       dispatcher_(services_),
       connections_(loop_, process.pool, dispatcher_, process.connections),
+      cleaner_(loop_, table_, MetadataReader(process.metadata, self), process.cleaner),
       housekeeping_(loop_),
       housekeeping_done_(loop_.ready()),
+      cleaning_done_(loop_.ready()),
       scope_(loop_.ready()),
       deliveries_(loop_.ready()) {
     process.metadata.attach(self, loop_);
@@ -120,6 +122,7 @@ Task<void> Shard::start() {
                                   *process_.replay);
     check_recovery();
     scope_.spawn(housekeep, Anchor(*this));
+    scope_.spawn(clean, Anchor(*this));
 }
 
 void Shard::check_recovery() noexcept {
@@ -127,6 +130,11 @@ void Shard::check_recovery() noexcept {
         table_.end_recovery();
         recovered_.store(true, std::memory_order_release);
     }
+}
+
+Task<void> Shard::clean(Anchor<Shard> shard) {
+    co_await shard->cleaner_.run();
+    shard->cleaning_done_.set();
 }
 
 /// Once a second: what may lag behind the journal goes to its files.
@@ -155,7 +163,8 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
                             .open_partitions = shard->table_.open_count(),
-                            .retries_answered = shard->table_.retries().answered()};
+                            .retries_answered = shard->table_.retries().answered(),
+                            .held_back_bytes = shard->cleaner_.held_back_bytes()};
         if (const std::optional<Error> fault = shard->journal_.fault(); fault.has_value()) {
             report.faults.push_back(std::format("shard {} has no journal, messages are refused: {}",
                                                 shard->self_.value(), to_string(*fault)));
@@ -384,7 +393,9 @@ Task<StopReply> Shard::stop(StopPhase phase) {
         co_return reply;
     }
     housekeeping_.interrupt();
+    cleaner_.stop();
     co_await housekeeping_done_.wait();
+    co_await cleaning_done_.wait();
     const Status closed = co_await table_.close_all();
     reply.clean = closed.has_value();
     co_await journal_.close();

@@ -18,6 +18,7 @@
 #include "partitions/partition_table.hpp"
 #include "runtime/loop.hpp"
 #include "runtime/offload.hpp"
+#include "shard/cleaner.hpp"
 #include "shard/dispatch.hpp"
 #include "shard/health.hpp"
 #include "shard/message.hpp"
@@ -73,6 +74,7 @@ struct Process {
     Timestamp metadata_timestamp;  ///< its stamp
     std::uint32_t tokens_per_user_max = metadata::kTokensPerUserMaxDefault;
     std::uint64_t token_cleaner_interval_ns = 0;  ///< 0 = expired tokens stay
+    CleanerOptions cleaner;
     net::ConnectionOptions connections;
     std::vector<ShardTimes> times{};  ///< one a shard, or none
 };
@@ -110,6 +112,7 @@ class Shard : public coro::Anchored {
     coro::Task<bool> stop_all();
 
  private:
+    static coro::Task<void> clean(coro::Anchor<Shard> shard);
     static coro::Task<void> housekeep(coro::Anchor<Shard> shard);
     void check_recovery() noexcept;
     coro::Task<void> remove_expired_tokens();
@@ -151,9 +154,11 @@ class Shard : public coro::Anchored {
     Services services_;
     Dispatcher dispatcher_;
     net::ConnectionSet connections_;
+    Cleaner cleaner_;
     Health health_;
     runtime::Sleeper housekeeping_;
     coro::Event housekeeping_done_;
+    coro::Event cleaning_done_;
     std::atomic<bool> recovered_{false};
     Instant tokens_cleaned_at_;
     coro::Scope scope_;

@@ -49,8 +49,9 @@ constexpr std::string_view kKey = "core/certs/iggy_key.pem";
 constexpr auto kProperties = std::to_array<Property>({
 {"consumer_group.rebalancing_timeout", kD, "30s", "How long a member may keep a partition it was asked to give up.", NOT_YET(consumer_group.rebalancing_timeout_ns), kNonzero},
 
-{"data_maintenance.messages.cleaner_enabled", kB, "true", "Remove segments past their expiry or size limit.", NOT_YET(data_maintenance.messages.cleaner_enabled)},
-{"data_maintenance.messages.interval", kD, "1m", "Time between two passes of the segment cleaner.", NOT_YET(data_maintenance.messages.interval_ns), kNonzero, WHEN(data_maintenance.messages.cleaner_enabled)},
+{"data_maintenance.messages.cleaner_enabled", kB, "true", "Remove segments past their expiry or size limit.", FIELD(data_maintenance.messages.cleaner_enabled)},
+{"data_maintenance.messages.interval", kD, "1m", "Time between two passes of the segment cleaner.", FIELD(data_maintenance.messages.interval_ns), kNonzero, WHEN(data_maintenance.messages.cleaner_enabled)},
+{"data_maintenance.messages.held_back_max", kD, "7days", "How long a stored offset keeps messages that are due for removal; 0 = for ever.", FIELD(data_maintenance.messages.held_back_max_ns)},
 
 {"personal_access_token.max_tokens_per_user", kN, "100", "Personal access tokens that one user may hold.", FIELD(personal_access_token.max_tokens_per_user), {1, kU32Max}},
 {"personal_access_token.cleaner.enabled", kB, "true", "Remove expired tokens.", FIELD(personal_access_token.cleaner.enabled)},

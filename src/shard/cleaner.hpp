@@ -1,0 +1,73 @@
+// Cleaner: retention of the partitions of one shard. At each interval it looks at every open
+// partition with the rules that its topic has at that moment, and takes away what may go: at most
+// 16 segments of a partition at a time, then the others and the shard's other work have their turn,
+// until nothing is due. Errors are told once a minute; the next pass tries again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/ids.hpp"
+#include "base/units.hpp"
+#include "coro/task.hpp"
+#include "partitions/partition_table.hpp"
+#include "runtime/loop.hpp"
+#include "shard/metadata_store.hpp"
+
+namespace galgo::shard {
+
+struct CleanerOptions {
+    bool enabled = true;  ///< false: only what clients deleted goes
+    std::uint64_t interval_ns = 60 * kSecond;
+    /// How long a consumer may hold back what is due; 0 = for ever.
+    std::uint64_t held_back_max_ns = 7 * 24 * 3600 * kSecond;
+};
+
+class Cleaner {
+ public:
+    Cleaner(runtime::Loop& loop, partitions::PartitionTable& table, MetadataReader metadata,
+            CleanerOptions options) noexcept
+        : loop_(loop), table_(table), metadata_(metadata), options_(options), sleeper_(loop) {}
+
+    /// Passes at each interval until stop().
+    coro::Task<void> run();
+    /// run() returns soon, in the middle of a pass too.
+    void stop() noexcept {
+        stopping_ = true;
+        sleeper_.interrupt();
+    }
+    /// All open partitions once, and those with more to do again.
+    coro::Task<void> pass();
+    /// By the last pass: due, but a consumer has not read them.
+    [[nodiscard]] std::uint64_t held_back_bytes() const noexcept { return held_back_bytes_; }
+
+ private:
+    using Life = std::pair<PartitionKey, Incarnation>;
+    /// What one pass found.
+    struct Figures {
+        std::uint64_t segment_count = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t held_back_bytes = 0;
+        std::uint64_t held_back_count = 0;  ///< partitions
+        std::uint64_t most_held_back_bytes = 0;
+        PartitionKey most_held_back;
+        std::optional<partitions::SlowestConsumer> held_back_by;
+    };
+
+    coro::Task<bool> clean(Life life, bool is_first, Figures& figures);
+    [[nodiscard]] std::optional<partitions::RetentionRules> rules_of(Life life) const;
+    void tell(const Figures& figures);
+
+    runtime::Loop& loop_;
+    partitions::PartitionTable& table_;
+    MetadataReader metadata_;
+    CleanerOptions options_;
+    runtime::Sleeper sleeper_;
+    bool stopping_ = false;
+    std::uint64_t held_back_bytes_ = 0;
+    Instant next_held_back_line_at_{0};
+    Instant next_error_line_at_{0};
+};
+
+}  // namespace galgo::shard
