@@ -58,6 +58,8 @@ Handler find_write_handler(Operation operation) noexcept {
             return handle_store_consumer_offset;
         case Operation::kDeleteConsumerOffset:
             return handle_delete_consumer_offset;
+        case Operation::kDeleteSegments:
+            return handle_delete_segments;
         case Operation::kCreateStream:
         case Operation::kUpdateStream:
         case Operation::kDeleteStream:

@@ -64,6 +64,14 @@ struct OffsetCommand {
     std::optional<GroupFence> fence;
 };
 
+/// The oldest sealed segments of a partition go.
+struct DeleteSegmentsCommand {
+    static constexpr bool kShardPortable = true;
+    runtime::Ticket ticket;
+    PartitionRef partition;
+    std::uint32_t count = 0;
+};
+
 /// A client's metadata operation, for the log on shard 0. `body` is as the client sent it.
 struct MetadataCommand {
     static constexpr bool kShardPortable = true;
@@ -133,9 +141,9 @@ struct StopCommand {
     StopPhase phase = StopPhase::kConnections;
 };
 
-using Request = std::variant<AppendCommand, PollQuery, OffsetCommand, MetadataCommand,
-                             RegisterCommand, EndSessionCommand, AdoptConnection, RetirePartition,
-                             ForgetGroup, SessionEnded, StopCommand>;
+using Request = std::variant<AppendCommand, PollQuery, OffsetCommand, DeleteSegmentsCommand,
+                             MetadataCommand, RegisterCommand, EndSessionCommand, AdoptConnection,
+                             RetirePartition, ForgetGroup, SessionEnded, StopCommand>;
 
 struct AppendReply {
     static constexpr bool kShardPortable = true;
@@ -148,6 +156,10 @@ struct PollReply {
 struct OffsetReply {
     static constexpr bool kShardPortable = true;
     Result<std::optional<partitions::StoredOffset>> result;
+};
+struct DeleteSegmentsReply {
+    static constexpr bool kShardPortable = true;
+    Status done;
 };
 /// `body` is the whole reply body (with its result section) when `status` is 0.
 struct MetadataReply {
@@ -165,7 +177,8 @@ struct StopReply {
     bool clean = true;  ///< false: something acknowledged may be lost
 };
 
-using ReplyBody = std::variant<AppendReply, PollReply, OffsetReply, MetadataReply, StopReply>;
+using ReplyBody = std::variant<AppendReply, PollReply, OffsetReply, DeleteSegmentsReply,
+                               MetadataReply, StopReply>;
 
 struct ReplyMessage {
     static constexpr bool kShardPortable = true;

@@ -137,6 +137,12 @@ Task<Result<std::optional<partitions::StoredOffset>>> PartitionOwner::offset(
     co_return fail(ErrorCode::kInvalidCommand);
 }
 
+Task<Status> PartitionOwner::delete_segments(PartitionRef ref, std::uint32_t count) {
+    GALGO_CO_TRY_ASSIGN(PartitionHandle partition, co_await find(ref));
+    const Status deleted = co_await partition->delete_segments(count);
+    co_return told(deleted);
+}
+
 Task<void> PartitionOwner::retire(RetirePartition command) {
     co_await table_.retire(command.key, command.keep_from, command.deleted);
 }

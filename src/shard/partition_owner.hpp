@@ -29,6 +29,8 @@ class PartitionOwner {
                                                     std::optional<GroupFence> fence);
     /// Also 4100, 3021, 3024; 20 when the fence does not hold.
     coro::Task<Result<std::optional<partitions::StoredOffset>>> offset(OffsetCommand command);
+    /// Also the errors of the disk, and that of a fence for a partition that keeps all.
+    coro::Task<Status> delete_segments(PartitionRef ref, std::uint32_t count);
     coro::Task<void> retire(RetirePartition command);
     coro::Task<void> forget_group(ForgetGroup command);
 

@@ -95,6 +95,17 @@ Task<Result<std::optional<partitions::StoredOffset>>> Router::offset(OffsetComma
     co_return reply->result;
 }
 
+Task<Status> Router::delete_segments(PartitionRef partition, std::uint32_t count) {
+    const ShardIndex owner = owner_of(partition.key);
+    if (owner == self_) {
+        const Status done = co_await owner_.delete_segments(partition, count);
+        co_return done;
+    }
+    const std::optional<DeleteSegmentsReply> reply = co_await ask<DeleteSegmentsReply>(
+        owner, DeleteSegmentsCommand{.partition = partition, .count = count});
+    co_return reply.has_value() ? reply->done : fail(ErrorCode::kTransientNotAccepted);
+}
+
 Task<MetadataReply> Router::metadata(MetadataCommand command) {
     if (plane_ != nullptr) {
         MetadataReply reply = co_await plane_->submit(std::move(command));

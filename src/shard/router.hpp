@@ -30,6 +30,7 @@ class Router {
                                                     partitions::PollRequest request,
                                                     std::optional<GroupFence> fence);
     coro::Task<Result<std::optional<partitions::StoredOffset>>> offset(OffsetCommand command);
+    coro::Task<Status> delete_segments(PartitionRef partition, std::uint32_t count);
 
     /// Metadata operations, logins and logouts: to shard 0.
     coro::Task<MetadataReply> metadata(MetadataCommand command);

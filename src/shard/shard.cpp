@@ -232,6 +232,9 @@ void Shard::on_request(ShardIndex from, Request&& request) {
         void operator()(OffsetCommand& c) {
             shard.scope_.spawn(serve_offset, Anchor(shard), from, c);
         }
+        void operator()(DeleteSegmentsCommand& c) {
+            shard.scope_.spawn(serve_delete_segments, Anchor(shard), from, c);
+        }
         void operator()(MetadataCommand& c) {
             shard.scope_.spawn(serve_metadata, Anchor(shard), from, std::move(c));
         }
@@ -272,6 +275,12 @@ Task<void> Shard::serve_poll(Anchor<Shard> shard, ShardIndex from, PollQuery que
 Task<void> Shard::serve_offset(Anchor<Shard> shard, ShardIndex from, OffsetCommand command) {
     Result<std::optional<partitions::StoredOffset>> result = co_await shard->owner_.offset(command);
     shard->port_.reply(from, {.ticket = command.ticket, .body = OffsetReply{result}});
+}
+
+Task<void> Shard::serve_delete_segments(Anchor<Shard> shard, ShardIndex from,
+                                        DeleteSegmentsCommand command) {
+    const Status done = co_await shard->owner_.delete_segments(command.partition, command.count);
+    shard->port_.reply(from, {.ticket = command.ticket, .body = DeleteSegmentsReply{done}});
 }
 
 Task<void> Shard::serve_metadata(Anchor<Shard> shard, ShardIndex from, MetadataCommand command) {

@@ -128,6 +128,8 @@ class Shard : public coro::Anchored {
     static coro::Task<void> serve_poll(coro::Anchor<Shard> shard, ShardIndex from, PollQuery query);
     static coro::Task<void> serve_offset(coro::Anchor<Shard> shard, ShardIndex from,
                                          OffsetCommand command);
+    static coro::Task<void> serve_delete_segments(coro::Anchor<Shard> shard, ShardIndex from,
+                                                  DeleteSegmentsCommand command);
     static coro::Task<void> serve_metadata(coro::Anchor<Shard> shard, ShardIndex from,
                                            MetadataCommand command);
     static coro::Task<void> serve_register(coro::Anchor<Shard> shard, ShardIndex from,

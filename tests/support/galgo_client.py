@@ -22,7 +22,8 @@ FRAME_HEADER_SIZE = 48
 COMMAND_REQUEST, COMMAND_REPLY, COMMAND_EVICTION = 5, 8, 13
 OP_REGISTER, OP_READ, OP_LOGOUT = 1, 2, 3
 OP_CREATE_STREAM, OP_DELETE_STREAM = 128, 130
-OP_CREATE_TOPIC, OP_DELETE_TOPIC, OP_PURGE_TOPIC = 132, 134, 135
+OP_CREATE_TOPIC, OP_UPDATE_TOPIC, OP_DELETE_TOPIC, OP_PURGE_TOPIC = 132, 133, 134, 135
+OP_DELETE_SEGMENTS = 138
 OP_CREATE_GROUP, OP_DELETE_GROUP, OP_JOIN_GROUP = 139, 140, 148
 OP_CREATE_TOKEN = 146
 OP_SEND_MESSAGES, OP_STORE_OFFSET, OP_DELETE_OFFSET = 160, 161, 162
@@ -211,7 +212,7 @@ class Reply:
             raise ServerError(codes.get(self.reason, 40), self.reason)
         if self.status != 0:
             raise ServerError(self.status)
-        framed = self.operation not in (OP_READ, OP_LOGOUT, OP_SEND_MESSAGES, 138)
+        framed = self.operation not in (OP_READ, OP_LOGOUT, OP_SEND_MESSAGES, OP_DELETE_SEGMENTS)
         if not framed:
             return self.body
         if len(self.body) < 4:
@@ -378,6 +379,21 @@ class Client:
     def delete_topic(self, stream, topic):
         self.call(OP_DELETE_TOPIC, identifier(stream) + identifier(topic))
 
+    def update_topic(self, stream, topic, name, **options):
+        body = identifier(stream) + identifier(topic) + str8(name)
+        body += b"".join(option(key, value) for key, value in sorted(options.items()))
+        self.call(OP_UPDATE_TOPIC, body)
+
+    def purge_topic(self, stream, topic):
+        self.call(OP_PURGE_TOPIC, identifier(stream) + identifier(topic))
+
+    @staticmethod
+    def delete_segments_body(stream, topic, partition, count):
+        return identifier(stream) + identifier(topic) + struct.pack("<II", partition, count)
+
+    def delete_segments(self, stream, topic, partition, count):
+        self.call(OP_DELETE_SEGMENTS, self.delete_segments_body(stream, topic, partition, count))
+
     def partitions(self, stream, topic):
         """(id, segments, current offset, messages) of each partition."""
         body = self.read(GET_TOPIC, identifier(stream) + identifier(topic))
@@ -429,9 +445,14 @@ class Client:
     def delete_offset(self, stream, topic, partition, consumer):
         self.call(OP_DELETE_OFFSET, self.offset_body(stream, topic, partition, consumer) + b"\x01")
 
-    def stored_offset(self, stream, topic, partition, consumer, **more):
+    def offsets(self, stream, topic, partition, consumer, **more):
+        """(current offset of the partition, stored offset), or None when nothing is stored."""
         body = self.read(GET_OFFSET, self.offset_body(stream, topic, partition, consumer, **more))
-        return struct.unpack_from("<IQQ", body)[2] if body else None
+        return struct.unpack_from("<IQQ", body)[1:] if body else None
+
+    def stored_offset(self, stream, topic, partition, consumer, **more):
+        found = self.offsets(stream, topic, partition, consumer, **more)
+        return found[1] if found else None
 
 
 def self_check():

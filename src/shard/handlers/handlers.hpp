@@ -19,7 +19,7 @@ coro::Task<void> handle_register(Services& services, Session& session, net::Fram
 coro::Task<void> handle_logout(Services& services, Session& session, net::Frame& frame,
                                net::Reply& reply);
 
-// send_messages.cpp, poll_messages.cpp, consumer_offsets.cpp
+// send_messages.cpp, poll_messages.cpp, consumer_offsets.cpp, delete_segments.cpp
 coro::Task<void> handle_send_messages(Services& services, Session& session, net::Frame& frame,
                                       net::Reply& reply);
 coro::Task<void> handle_poll_messages(Services& services, Session& session, net::Frame& frame,
@@ -30,6 +30,9 @@ coro::Task<void> handle_store_consumer_offset(Services& services, Session& sessi
                                               net::Frame& frame, net::Reply& reply);
 coro::Task<void> handle_delete_consumer_offset(Services& services, Session& session,
                                                net::Frame& frame, net::Reply& reply);
+
+coro::Task<void> handle_delete_segments(Services& services, Session& session, net::Frame& frame,
+                                        net::Reply& reply);
 
 // metadata_write.cpp: every operation of the metadata log but those below
 coro::Task<void> handle_metadata_write(Services& services, Session& session, net::Frame& frame,
