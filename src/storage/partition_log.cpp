@@ -7,6 +7,7 @@
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/full_disk.hpp"
 
 namespace galgo::storage {
 
@@ -20,10 +21,6 @@ constexpr std::size_t kPackBytesMax = 2 * kKiB;
 constexpr std::uint64_t kPassingFenceLineNs = 60 * kSecond;
 /// Of a damaged segment that does not say how new it is.
 constexpr Timestamp kNoTimestamp{~std::uint64_t{0}};
-
-bool is_full_disk(const Error& error) noexcept {
-    return error.os_errno == ENOSPC || error.os_errno == EDQUOT;
-}
 
 /// A file could not be opened now, or the kernel had no memory for the request.
 bool is_shortage(const Error& error) noexcept {
@@ -211,7 +208,7 @@ void PartitionLog::commit(OpNumber op) {
 
 void PartitionLog::fence(const Error& error, const char* what) {
     const bool shortage = is_shortage(error);
-    const bool passes = shortage || is_full_disk(error);
+    const bool passes = shortage || detail::is_full_disk(error);
     if (passes && fence_.has_value() && !fence_is_temporary_) {
         return;  // what is for good stays for good
     }
@@ -295,6 +292,10 @@ bool PartitionLog::pins_journal(std::uint64_t first, std::uint64_t last) const n
 
 Offset PartitionLog::flushed_end() const noexcept {
     return segments_.empty() ? low_ : segments_.back().end;
+}
+
+bool PartitionLog::has_segment(Offset start) const noexcept {
+    return std::ranges::binary_search(segments_, start, {}, &Segment::start);
 }
 
 Offset PartitionLog::first_offset() const noexcept {

@@ -509,6 +509,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Result<TrimResult>> trim_alone(Offset below, std::size_t count_max);
     [[nodiscard]] std::size_t count_to_trim(Offset below, std::size_t count_max) const noexcept;
     coro::Task<Status> write_retained(Offset low, Offset wanted);
+    coro::Task<bool> give_up_index(Offset below);
     coro::Task<Status> move_leaving();
 
     // partition_log_drop.cpp
@@ -518,6 +519,8 @@ class PartitionLog : public coro::Anchored {
 
     [[nodiscard]] std::string path_of(Offset start, std::string_view extension) const;
     [[nodiscard]] Offset flushed_end() const noexcept;
+    /// False: a trim took it, or the log is over.
+    [[nodiscard]] bool has_segment(Offset start) const noexcept;
 
     StorageContext& context_;
     std::string root_;
@@ -541,11 +544,13 @@ class PartitionLog : public coro::Anchored {
     SegmentTotals totals_;           ///< of segments_
     Offset low_;                     ///< where segments_ begins, as the file "retained" says
     Offset wanted_;                  ///< trim up to there as soon as it may be; from that file
-    Offset trim_to_;                 ///< a trim on its way needs the segment with that start
-    std::vector<Offset> leaving_;    ///< out of segments_, not in the trash yet
-    bool last_is_sealed_ = false;    ///< the last segment takes no more
-    bool has_leftover_ = false;      ///< bytes of a failed write may stand behind its end
-    Writer writer_;                  ///< of the last segment
+    /// Where "retained" may say that the log begins, besides `low_`: of a trim on its way, or of
+    /// one whose write failed half-way. Segments of these names stay where they are.
+    std::vector<Offset> begins_;
+    std::vector<Offset> leaving_;  ///< out of segments_, not in the trash yet
+    bool last_is_sealed_ = false;  ///< the last segment takes no more
+    bool has_leftover_ = false;    ///< bytes of a failed write may stand behind its end
+    Writer writer_;                ///< of the last segment
     std::vector<PendingRelease> pending_releases_;
     bool directory_exists_ = false;         ///< and it says whose it is
     bool entries_dirty_ = false;            ///< directory entries not stable yet

@@ -37,6 +37,7 @@ Task<Status> PartitionLog::move_to_trash(Offset start) {
         co_await context_.trash.take(context_.io, path_of(start, kLogExtension),
                                      std::format("{:016x}-{}-{:020}.log", partition_.value(),
                                                  incarnation_.value(), start.value()));
+    context_.files.forget_segment(log_number_, start);  // a read may have opened it meanwhile
     co_return moved;
 }
 
@@ -68,6 +69,7 @@ void PartitionLog::forget_everything() {
     segments_.clear();
     leaving_.clear();
     low_ = wanted_ = Offset{0};
+    begins_.clear();
     last_is_sealed_ = false;
     count_segments();
 }

@@ -580,8 +580,8 @@ Task<void> PartitionLog::drop_middle_marker() {
         co_return;
     }
     const Offset start = segments_[count - 2].start;
-    if (start == trim_to_) {
-        co_return;  // the log begins there in a moment
+    if (std::ranges::contains(begins_, start)) {
+        co_return;  // the log may begin there
     }
     // The name that tells the next offset until now goes only when the new one is stable.
     const Status synced = co_await runtime::sync_directory(context_.io, directory_);

@@ -159,7 +159,7 @@ bool PartitionLog::unreadable_line_due(Offset segment, std::uint64_t position) n
 }
 
 void PartitionLog::tell_unreadable(const char* what, Offset segment, std::uint64_t position) {
-    if (segment >= low_ && unreadable_line_due(segment, position)) {  // else a trim took it
+    if (has_segment(segment) && unreadable_line_due(segment, position)) {  // else a trim took it
         observe::log_error(
             "storage", what,
             {{"directory", directory_}, {"segment", segment}, {"position", position}});
@@ -306,7 +306,7 @@ Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
         if (status.has_value()) {
             continue;
         }
-        if (range.start >= low_) {
+        if (closed_ || has_segment(range.start)) {
             break;
         }
         // A trim took it meanwhile: a reply goes on from what is retained, or ends before the hole.
@@ -567,7 +567,7 @@ Task<Result<Offset>> PartitionLog::offset_at_or_after(Timestamp timestamp) {
         }
         const Result<TimeSearch> searched =
             co_await find_timestamp(static_cast<std::size_t>(next - segments_.begin()), timestamp);
-        if (start < low_) {
+        if (!has_segment(start)) {
             continue;  // a trim took it meanwhile
         }
         GALGO_CO_TRY(searched);

@@ -11,6 +11,7 @@
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/full_disk.hpp"
 #include "storage/detail/replace_file.hpp"
 #include "storage/detail/retained_file.hpp"
 #include "storage/partition_log.hpp"
@@ -58,7 +59,7 @@ Task<Status> PartitionLog::apply_retained(std::vector<Offset>& indexes) {
     wanted_ = retained->wanted;
     std::size_t count = 0;
     // When what should stay is gone, nothing else goes.
-    if (std::ranges::binary_search(segments_, low_, {}, &Segment::start)) {
+    if (has_segment(low_)) {
         while (count + 1 < segments_.size() && segments_[count + 1].start <= low_) {
             leaving_.push_back(segments_[count++].start);
         }
@@ -71,7 +72,7 @@ Task<Status> PartitionLog::apply_retained(std::vector<Offset>& indexes) {
     }
     // The log of such an index was given up: it is not a word about messages that are lost.
     for (const Offset index : indexes) {
-        if (index < low_ && !std::ranges::binary_search(segments_, index, {}, &Segment::start)) {
+        if (index < low_ && !has_segment(index)) {
             (void)co_await runtime::unlink(context_.io, path_of(index, kIndexExtension));
         }
     }
@@ -86,8 +87,7 @@ void PartitionLog::check_begin() {
         return;
     }
     end_offset_ = std::max(end_offset_, low_);
-    if (low_ != Offset{0} && !std::ranges::binary_search(segments_, low_, {}, &Segment::start) &&
-        !must_fence_) {
+    if (low_ != Offset{0} && !has_segment(low_) && !must_fence_) {
         last_is_sealed_ = !segments_.empty();
         note_damage(
             std::format("{} is gone, and with it all messages from its offset on; restore the "
@@ -126,7 +126,6 @@ std::size_t PartitionLog::count_to_trim(Offset below, std::size_t count_max) con
 Task<Result<TrimResult>> PartitionLog::trim(Offset below, std::size_t count_max) {
     co_await trimming_.acquire();
     Result<TrimResult> trimmed = co_await trim_alone(below, count_max);
-    trim_to_ = Offset{0};
     trimming_.release();
     co_return trimmed;
 }
@@ -143,20 +142,26 @@ Task<Result<TrimResult>> PartitionLog::trim_alone(Offset below, std::size_t coun
     if (count == 0 || closed_) {
         co_return TrimResult{};
     }
-    trim_to_ = segments_[count].start;
-    GALGO_CO_TRY(co_await write_retained(trim_to_, wanted_));
+    const Offset low = segments_[count].start;
+    if (!std::ranges::contains(begins_, low)) {
+        begins_.push_back(low);
+    }
+    GALGO_CO_TRY(co_await write_retained(low, wanted_));
     if (closed_) {
         co_return fail(ErrorCode::kTransientNotAccepted);
     }
     TrimResult trimmed;
-    low_ = trim_to_;
-    while (segments_.front().start < low_) {
-        trimmed.segment_count += segments_.front().size_bytes == 0 ? 0U : 1U;
-        trimmed.bytes += segments_.front().size_bytes;
-        leaving_.push_back(segments_.front().start);
-        segments_.erase(segments_.begin());
+    low_ = low;
+    begins_.clear();
+    const auto kept = std::ranges::lower_bound(segments_, low_, {}, &Segment::start);
+    for (auto gone = segments_.begin(); gone != kept; ++gone) {
+        trimmed.segment_count += gone->size_bytes == 0 ? 0U : 1U;
+        trimmed.bytes += gone->size_bytes;
+        totals_.bytes -= gone->size_bytes;
+        totals_.messages -= gone->message_count();
+        leaving_.push_back(gone->start);
     }
-    count_segments();
+    segments_.erase(segments_.begin(), kept);
     const Status moved = co_await move_leaving();
     if (!moved.has_value()) {
         // They are given up; the next trim or start takes the files away.
@@ -171,24 +176,52 @@ Task<Status> PartitionLog::want_trim(Offset below) {
     Status written;
     if (closed_) {
         written = fail(ErrorCode::kTransientNotAccepted);
+    } else if (fence_.has_value() && !fence_is_temporary_) {
+        written = std::unexpected(*fence_);  // "retained" may be what is damaged
     } else if (below > wanted_) {
         written = co_await write_retained(low_, below);
         if (written.has_value()) {
             wanted_ = below;
+            begins_.clear();
         }
     }
     trimming_.release();
     co_return written;
 }
 
-/// The directory's entries are synced with it: also that of the segment that stays.
+/// The directory's entries are synced with it: also that of the segment that stays. On a full disk
+/// the index of a segment that goes makes room: giving up is what makes more.
 Task<Status> PartitionLog::write_retained(Offset low, Offset wanted) {
     std::byte bytes[detail::kRetainedBytes];
     detail::encode_retained(bytes, {.low = low, .wanted = wanted}, partition_, incarnation_);
     GALGO_CO_TRY(co_await make_directory());
-    GALGO_CO_TRY(co_await detail::replace_file(context_.io, directory_,
-                                               std::string(detail::kRetainedName), bytes));
+    const std::string name(detail::kRetainedName);
+    Status written = co_await detail::replace_file(context_.io, directory_, name, bytes);
+    if (!written.has_value() && detail::is_full_disk(written.error())) {
+        const bool has_room = co_await give_up_index(std::max(low, wanted));
+        if (has_room) {
+            written = co_await detail::replace_file(context_.io, directory_, name, bytes);
+        }
+    }
+    GALGO_CO_TRY(written);
     co_return co_await runtime::sync_directory(context_.io, directory_);
+}
+
+/// The oldest one of a segment that ends at or before `below`. It is derived: as long as the
+/// segment is there, reads of it take longer, and a start makes the index again.
+Task<bool> PartitionLog::give_up_index(Offset below) {
+    for (std::size_t i = 0; i + 1 < segments_.size() && segments_[i].end <= below; ++i) {
+        if (segments_[i].index_entries == 0) {
+            continue;
+        }
+        segments_[i].index_entries = 0;
+        const Offset start = segments_[i].start;
+        context_.files.forget_segment(log_number_, start);
+        const Status unlinked =
+            co_await runtime::unlink(context_.io, path_of(start, kIndexExtension));
+        co_return unlinked.has_value();
+    }
+    co_return false;
 }
 
 Task<Status> PartitionLog::move_leaving() {

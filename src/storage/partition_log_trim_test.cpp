@@ -287,7 +287,7 @@ TEST(LogTrim, NothingHappensWhenItCannotBeNoted) {
     Rig rig(9, kThreeEach);
     ASSERT_NO_FATAL_FAILURE(fill(rig));
     rig.node.disk->add_fault(
-        {.op = DiskOp::kOpen, .path_contains = "retained", .times = 1, .error = ENOSPC});
+        {.op = DiskOp::kOpen, .path_contains = "retained", .times = 2, .error = ENOSPC});
     EXPECT_FALSE(rig.trim_now(Offset{7}).has_value());
     EXPECT_EQ(offsets_from(rig, 0), range(0, 10));
     EXPECT_FALSE(rig.log->fenced().has_value());
@@ -298,6 +298,129 @@ TEST(LogTrim, NothingHappensWhenItCannotBeNoted) {
     EXPECT_EQ(rig.trim_now(Offset{7})->segment_count, 2U);
     rig.verify(true);
     rig.stop();
+}
+
+// Then giving up is what makes room, so it may not need any: the index of what goes is derived.
+TEST(LogTrim, AFullDiskDoesNotKeepSegments) {
+    for (const std::int32_t error : {ENOSPC, EDQUOT}) {
+        for (const bool held : {false, true}) {
+            SCOPED_TRACE(testing::Message() << error << held);
+            Rig rig(19, kThreeEach);
+            ASSERT_NO_FATAL_FAILURE(fill(rig));
+            rig.node.disk->add_fault(
+                {.op = DiskOp::kWrite, .path_contains = "retained", .times = 1, .error = error});
+            if (!held) {
+                EXPECT_EQ(rig.trim_now(Offset{7})->segment_count, 2U);
+                EXPECT_EQ(offsets_from(rig, 0), range(6, 10));
+            } else {
+                ASSERT_TRUE(rig.world.run(rig.node, rig.log->want_trim(Offset{6})).has_value());
+                EXPECT_FALSE(rig.node.disk->exists(index_path(0)));
+                EXPECT_TRUE(rig.node.disk->exists(index_path(3)));
+                EXPECT_EQ(offsets_from(rig, 1), range(1, 10));
+            }
+            rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+            ASSERT_NO_FATAL_FAILURE(rig.start());
+            EXPECT_FALSE(rig.log->fenced().has_value()) << rig.log->fence_text();
+            EXPECT_EQ(offsets_from(rig, 0), range(held ? 0U : 6U, 10));
+            EXPECT_EQ(rig.log->wanted_trim(), Offset(held ? 6U : 0U));
+            rig.stop();
+        }
+    }
+}
+
+TEST(LogTrim, ADiskWithoutRoomForOneMoreFile) {
+    Rig rig(20, kThreeEach);
+    ASSERT_NO_FATAL_FAILURE(fill(rig));
+    runtime_sim::DiskOptions& disk = rig.node.disk->options();
+    // As full as it can be: not a byte more.
+    const auto free_bytes = [&] { return rig.node.disk->space().free_bytes; };
+    disk.capacity_bytes -= free_bytes();
+    ASSERT_EQ(free_bytes(), 0U);
+    EXPECT_EQ(rig.trim_now(Offset{7})->segment_count, 2U);
+    EXPECT_EQ(offsets_from(rig, 0), range(6, 10));
+    EXPECT_TRUE(*rig.world.run(rig.node, rig.trash.empty(*rig.node.io, rig.node.queue(), 1000)));
+    EXPECT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.stop();
+}
+
+// The rename is done, and the directory is not stable: the file may say either. So the segment that
+// it may name stays, whatever else is written meanwhile.
+TEST(LogTrim, AWriteThatFailedHalfWayMayCount) {
+    Rig rig(21, kThreeEach);
+    ASSERT_NO_FATAL_FAILURE(fill(rig));
+    ASSERT_TRUE(*rig.world.run(rig.node, rig.log->roll_by_age(kEndOfTime)));
+    for (int i = 0; i < 2; ++i) {  // two empty segments at the end: 10 and 11
+        rig.node.disk->add_fault(
+            {.op = DiskOp::kWrite, .path_contains = ".log", .times = 1, .error = ENOSPC});
+        EXPECT_FALSE(rig.append_now(1, 100'000).has_value());
+        rig.world.run_for(2 * kSecond);
+    }
+    ASSERT_TRUE(rig.node.disk->exists(log_path(11)));
+    // The first sync is that of the file, the second that of the directory.
+    rig.node.disk->add_fault({.op = DiskOp::kSync,
+                              .path_contains = "partitions/0",
+                              .skip = 1,
+                              .times = 1,
+                              .error = EIO});
+    EXPECT_FALSE(rig.trim_now(Offset{10}).has_value());
+    rig.node.disk->clear_faults();
+    EXPECT_EQ(rig.log->first_offset(), Offset{0});
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    ASSERT_TRUE(rig.world.run(rig.node, rig.log->flush_and_sync()).has_value());
+    ASSERT_TRUE(rig.node.disk->exists(log_path(12)));
+    ASSERT_NO_FATAL_FAILURE(rig.restart());
+    EXPECT_FALSE(rig.log->fenced().has_value()) << rig.log->fence_text();
+    EXPECT_EQ(rig.log->first_offset(), Offset{12});
+    EXPECT_EQ(offsets_from(rig, 0), range(12, 13));
+    rig.stop();
+}
+
+// Of an unlink and a rename a loss of power may keep either alone.
+TEST(LogTrim, AnIndexWithoutItsLogIsNoLossWhereTheLogWasGivenUp) {
+    for (const bool keeps_index : {false, true}) {
+        SCOPED_TRACE(keeps_index);
+        Rig rig(22, kThreeEach);
+        ASSERT_NO_FATAL_FAILURE(fill(rig));
+        const std::string kept = keeps_index ? index_path(3) : log_path(3);
+        const std::vector<std::byte> bytes = *rig.node.disk->read_file(kept);
+        ASSERT_EQ(rig.trim_now(Offset{6})->segment_count, 2U);
+        rig.stop();
+        rig.node.disk->write_file(kept, bytes);
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_FALSE(rig.log->fenced().has_value()) << rig.log->fence_text();
+        EXPECT_FALSE(has_files(rig, 3));
+        EXPECT_EQ(offsets_from(rig, 0), range(6, 10));
+        rig.stop();
+        // The same when the segment that stays is gone: that one is told as lost, the other not.
+        rig.node.disk->write_file(kept, bytes);
+        for (const std::string& path : {log_path(6), index_path(6)}) {
+            ASSERT_GE(rig.node.disk->unlink(path), 0);
+        }
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        ASSERT_TRUE(rig.log->fenced().has_value());
+        EXPECT_TRUE(rig.log->is_lost(Offset{6}));
+        EXPECT_FALSE(rig.log->is_lost(Offset{3}));
+        rig.stop();
+    }
+}
+
+// Stamps do not go back behind what was written, whatever the clock says.
+TEST(LogTrim, ALogThatWasEndedKeepsItsLastTime) {
+    for (const bool has_index : {true, false}) {
+        SCOPED_TRACE(has_index);
+        Rig rig(23, kThreeEach);
+        ASSERT_NO_FATAL_FAILURE(fill(rig));
+        ASSERT_TRUE(*rig.world.run(rig.node, rig.log->roll_by_age(kEndOfTime)));
+        const Timestamp last = rig.log->last_timestamp();
+        ASSERT_EQ(last, Timestamp(rig.clock_us));
+        rig.stop();
+        if (!has_index) {
+            ASSERT_GE(rig.node.disk->unlink(index_path(9)), 0);
+        }
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        EXPECT_EQ(rig.log->last_timestamp(), last);
+        rig.stop();
+    }
 }
 
 TEST(LogTrim, FilesThatCannotBeMovedGoLater) {
@@ -373,6 +496,8 @@ TEST(LogTrim, AFileThatDoesNotVerifyFencesAndDeletesNothing) {
             EXPECT_NE(rig.log->fence_text().find("retained is damaged"), std::string::npos);
             EXPECT_EQ(offsets_from(rig, 3), range(3, 10));
             EXPECT_FALSE(rig.trim_now(Offset{7}).has_value());
+            EXPECT_FALSE(rig.world.run(rig.node, rig.log->want_trim(Offset{6})).has_value());
+            EXPECT_EQ(*rig.node.disk->read_file(kRetainedPath), bytes);  // an operator may want it
             EXPECT_TRUE(has_files(rig, 3) && has_files(rig, 6));
             EXPECT_EQ(rig.log->end_offset(), Offset{10});
             rig.stop();
@@ -456,6 +581,12 @@ TEST(LogTrim, WithoutTheSegmentThatStaysNothingGoes) {
         EXPECT_GE(rig.log->end_offset(), Offset{9});
         rig.stop();
     }
+    // These segments were not trimmed: a poll of damage in them ends.
+    ASSERT_TRUE(rig.node.disk->corrupt(log_path(3), 50'000, 1));
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    EXPECT_EQ(offsets_from(rig, 0), range(0, 3));
+    EXPECT_FALSE(rig.read_now(Offset{3}, 10).has_value());
+    rig.stop();
 }
 
 // Offsets that were skipped leave empty segments; the log never begins with one that may go.

@@ -43,6 +43,7 @@ Task<Result<bool>> PartitionLog::recover_sealed(FileRef file, Offset next_start)
             end_of(step.header) == next_start && cursor.position() == size) {
             segment.end = next_start;
             segment.last_timestamp = last.timestamp;
+            last_timestamp_ = std::max(last_timestamp_, last.timestamp);
             if (!claims.is_exact) {
                 (void)co_await rewrite_index(segment, entries);
             }
@@ -64,6 +65,8 @@ Task<Result<bool>> PartitionLog::recover_sealed(FileRef file, Offset next_start)
         co_return false;
     }
     const bool whole = walk.reached_end || walk.end == next_start;
+    last_timestamp_ = std::max(
+        {last_timestamp_, walk.last_timestamp, has_proof ? entries.back().timestamp : Timestamp{}});
     if (!has_proof) {
         GALGO_CO_TRY(co_await rebuild_index(segment, handle, claims, walk, whole));
     }
