@@ -60,14 +60,20 @@ struct SlowestConsumer {
     ConsumerKey consumer;
     Offset stored;
     bool is_unknown = false;  ///< the file of its offset is damaged: it may need everything
+
+    [[nodiscard]] Offset needed_from() const noexcept {
+        return is_unknown ? Offset{0} : stored.next();
+    }
 };
 
 /// What one call of Partition::clean() did.
 struct Cleaned {
     storage::TrimResult trimmed;
-    std::uint64_t held_back_bytes = 0;  ///< due, but a consumer has not read them
-    std::optional<SlowestConsumer> held_back_by;
-    bool again = false;  ///< there is more to do at once
+    std::uint64_t held_back_bytes = 0;       ///< due, but a consumer has not read them
+    std::uint64_t given_up_bytes = 0;        ///< of `trimmed`, at most: held back for too long
+    std::optional<SlowestConsumer> slowest;  ///< who holds back, or was not waited for
+    std::optional<Error> roll_error;         ///< the segment that is written should have been ended
+    bool again = false;                      ///< there is more to do at once
 };
 
 struct DirtyOffsetsTag;
@@ -138,8 +144,10 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// is fenced for good keeps all.
     coro::Task<Result<Cleaned>> clean(RetentionRules rules, Timestamp now,
                                       std::size_t segments_max);
-    /// The `count` oldest sealed segments go: at once those that no consumer needs, the others as
-    /// soon as clean() may take them, also after a restart. Nothing sealed is success.
+    /// The `count` oldest sealed segments go. That is stable when it returns, and the same request
+    /// takes no others as long as they are there: at most kSegmentsAtATime that no consumer needs
+    /// go at once, all others when clean() may take them, also after a restart. Nothing sealed is
+    /// success. Error: nothing goes.
     coro::Task<Status> delete_segments(std::uint32_t count);
 
     /// Writes what waits in memory to its files, stable where that was promised, so that journal
@@ -165,8 +173,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
 
     void on_commit(Append& append);
     void publish_counters();
-    [[nodiscard]] std::vector<storage::SegmentFacts> sealed_segments() const;
     [[nodiscard]] std::optional<SlowestConsumer> slowest_consumer();
+    [[nodiscard]] Offset end_of_oldest(std::uint32_t count) const;
     [[nodiscard]] RetentionDecision decide(const RetentionRules& rules, Timestamp now,
                                            std::optional<SlowestConsumer>& slowest);
     [[nodiscard]] Offset current_offset() const noexcept;
@@ -219,7 +227,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     bool offsets_recovered_ = true;  ///< no change is in the journals of earlier runs alone
     coro::Semaphore checkpointing_;
     coro::WaitList released_;
-    Offset next_offset_;      ///< of the next message to be admitted
+    Offset next_offset_;  ///< of the next message to be admitted
+    HeldBack held_back_;
+    Instant next_delete_line_at_{0};
     coro::Scope background_;  ///< auto-commits on their way
 };
 

@@ -19,12 +19,6 @@ constexpr std::uint64_t kReliefRetryNs = 100 * kMillisecond;
 /// Partitions that close their files at a time.
 constexpr std::size_t kRestsMax = 256;
 
-std::string text_of(PartitionKey key) {
-    const model::PartitionAddress address = model::unpack_partition_key(key);
-    return std::format("{}/{}/{}", address.stream.value(), address.topic.value(),
-                       address.partition.value());
-}
-
 void report_dropped(PartitionKey key, const Status& dropped) {
     if (!dropped.has_value()) {
         observe::log_warn("partitions", "files of a removed partition are left",
@@ -33,6 +27,12 @@ void report_dropped(PartitionKey key, const Status& dropped) {
 }
 
 }  // namespace
+
+std::string text_of(PartitionKey key) {
+    const model::PartitionAddress address = model::unpack_partition_key(key);
+    return std::format("{}/{}/{}", address.stream.value(), address.topic.value(),
+                       address.partition.value());
+}
 
 PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
                                storage::ShardJournal& journal, TableOptions options)

@@ -20,6 +20,9 @@
 
 namespace galgo::partitions {
 
+/// "stream/topic/partition", for people.
+[[nodiscard]] std::string text_of(PartitionKey key);
+
 /// A pinned, open partition. The last one to go wakes whoever waits to close it.
 class PartitionHandle {
  public:

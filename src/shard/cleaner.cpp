@@ -1,7 +1,7 @@
 #include "shard/cleaner.hpp"
 
 #include <algorithm>
-#include <format>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,18 +15,12 @@ using coro::Task;
 using partitions::Cleaned;
 using partitions::PartitionHandle;
 using partitions::RetentionRules;
+using partitions::SlowestConsumer;
+using partitions::text_of;
 
 namespace {
 
-constexpr std::size_t kSegmentsAtATime = 16;
 constexpr std::uint64_t kLineNs = 60 * kSecond;
-constexpr std::uint64_t kMicrosecondNs = 1000;
-
-std::string text_of(PartitionKey key) {
-    const model::PartitionAddress address = model::unpack_partition_key(key);
-    return std::format("{}/{}/{}", address.stream.value(), address.topic.value(),
-                       address.partition.value());
-}
 
 /// 0 and all ones both mean "never" and "no bound".
 std::uint64_t bound_of(std::uint64_t option) noexcept {
@@ -63,7 +57,7 @@ Task<void> Cleaner::pass() {
         lives = std::move(more);
         is_first = false;
     }
-    held_back_bytes_ = figures.held_back_bytes;
+    held_back_bytes_ = figures.held_back.bytes;
     tell(figures);
 }
 
@@ -75,26 +69,22 @@ Task<bool> Cleaner::clean(Life life, bool is_first, Figures& figures) {
         co_return false;
     }
     const Result<Cleaned> cleaned =
-        co_await (*partition)->clean(*rules, loop_.wall_now(), kSegmentsAtATime);
+        co_await (*partition)->clean(*rules, loop_.wall_now(), partitions::kSegmentsAtATime);
     if (!cleaned.has_value()) {
-        if (loop_.now() >= next_error_line_at_) {
-            next_error_line_at_ = loop_.now().plus(kLineNs);
-            observe::log_warn(
-                "shard", "segments that are due cannot be removed now",
-                {{"partition", text_of(life.first)}, {"error", to_string(cleaned.error())}});
-        }
+        tell_error("segments that are due cannot be removed now", life.first, cleaned.error());
         co_return false;
     }
-    figures.segment_count += cleaned->trimmed.segment_count;
-    figures.bytes += cleaned->trimmed.bytes;
+    if (cleaned->roll_error.has_value()) {
+        tell_error("a segment that is old enough cannot be ended now", life.first,
+                   *cleaned->roll_error);
+    }
+    removed_count_ += cleaned->trimmed.segment_count;
+    removed_bytes_ += cleaned->trimmed.bytes;
+    if (cleaned->given_up_bytes != 0) {
+        figures.given_up.note(life.first, cleaned->given_up_bytes, cleaned->slowest);
+    }
     if (is_first && cleaned->held_back_bytes != 0) {
-        figures.held_back_bytes += cleaned->held_back_bytes;
-        ++figures.held_back_count;
-        if (cleaned->held_back_bytes > figures.most_held_back_bytes) {
-            figures.most_held_back_bytes = cleaned->held_back_bytes;
-            figures.most_held_back = life.first;
-            figures.held_back_by = cleaned->held_back_by;
-        }
+        figures.held_back.note(life.first, cleaned->held_back_bytes, cleaned->slowest);
     }
     co_return cleaned->again;
 }
@@ -106,7 +96,7 @@ std::optional<RetentionRules> Cleaner::rules_of(Life life) const {
     if (row == nullptr || row->incarnation != life.second) {
         return std::nullopt;
     }
-    RetentionRules rules{.held_back_max_us = options_.held_back_max_ns / kMicrosecondNs};
+    RetentionRules rules{.held_back_max_ns = options_.held_back_max_ns};
     if (!options_.enabled) {
         return rules;
     }
@@ -124,22 +114,55 @@ std::optional<RetentionRules> Cleaner::rules_of(Life life) const {
     return rules;
 }
 
+void Cleaner::Share::note(PartitionKey partition, std::uint64_t more,
+                          const std::optional<SlowestConsumer>& slowest) {
+    bytes += more;
+    ++partition_count;
+    if (more > most_bytes) {
+        most_bytes = more;
+        most = partition;
+        most_because_of = slowest.value_or(SlowestConsumer{});
+    }
+}
+
+void Cleaner::tell_error(const char* what, PartitionKey partition, const Error& error) {
+    if (is_due(next_error_line_at_)) {
+        observe::log_warn("shard", what,
+                          {{"partition", text_of(partition)}, {"error", to_string(error)}});
+    }
+}
+
+/// May a line of that kind be written now? Then it is.
+bool Cleaner::is_due(Instant& next_at) const noexcept {
+    if (loop_.now() < next_at) {
+        return false;
+    }
+    next_at = loop_.now().plus(kLineNs);
+    return true;
+}
+
 void Cleaner::tell(const Figures& figures) {
-    if (figures.segment_count != 0) {
+    if (removed_count_ != 0 && is_due(next_removed_line_at_)) {
         observe::log_info("shard", "segments were removed by retention",
-                          {{"segments", figures.segment_count}, {"bytes", figures.bytes}});
+                          {{"segments", std::exchange(removed_count_, 0)},
+                           {"bytes", std::exchange(removed_bytes_, 0)}});
     }
-    if (figures.held_back_count == 0 || loop_.now() < next_held_back_line_at_) {
-        return;
+    if (figures.given_up.bytes != 0 && is_due(next_given_up_line_at_)) {
+        tell_share("messages go although a consumer has not read them: held back too long",
+                   figures.given_up);
     }
-    next_held_back_line_at_ = loop_.now().plus(kLineNs);
-    const partitions::SlowestConsumer slowest =
-        figures.held_back_by.value_or(partitions::SlowestConsumer{});
+    if (figures.held_back.bytes != 0 && is_due(next_held_back_line_at_)) {
+        tell_share("messages that are due stay because of stored offsets", figures.held_back);
+    }
+}
+
+void Cleaner::tell_share(const char* what, const Share& share) {
+    const SlowestConsumer& slowest = share.most_because_of;
     observe::log_warn(
-        "shard", "messages that are due stay because of stored offsets",
-        {{"bytes", figures.held_back_bytes},
-         {"partitions", figures.held_back_count},
-         {"most", text_of(figures.most_held_back)},
+        "shard", what,
+        {{"bytes", share.bytes},
+         {"partitions", share.partition_count},
+         {"most", text_of(share.most)},
          {"kind", slowest.consumer.kind == wire::ConsumerKind::kGroup ? "group" : "consumer"},
          {"id", slowest.consumer.id},
          {"stored", slowest.is_unknown ? "unknown" : std::to_string(slowest.stored.value())}});

@@ -1,7 +1,8 @@
 // Cleaner: retention of the partitions of one shard. At each interval it looks at every open
 // partition with the rules that its topic has at that moment, and takes away what may go: at most
 // 16 segments of a partition at a time, then the others and the shard's other work have their turn,
-// until nothing is due. Errors are told once a minute; the next pass tries again.
+// until nothing is due. Lines of one kind come at most once a minute; after an error the next pass
+// tries again.
 #pragma once
 
 #include <cstdint>
@@ -44,20 +45,29 @@ class Cleaner {
 
  private:
     using Life = std::pair<PartitionKey, Incarnation>;
+    /// Of several partitions, and the one that has most of it.
+    struct Share {
+        std::uint64_t bytes = 0;
+        std::uint64_t partition_count = 0;
+        std::uint64_t most_bytes = 0;
+        PartitionKey most;
+        partitions::SlowestConsumer most_because_of;
+
+        void note(PartitionKey partition, std::uint64_t more,
+                  const std::optional<partitions::SlowestConsumer>& slowest);
+    };
     /// What one pass found.
     struct Figures {
-        std::uint64_t segment_count = 0;
-        std::uint64_t bytes = 0;
-        std::uint64_t held_back_bytes = 0;
-        std::uint64_t held_back_count = 0;  ///< partitions
-        std::uint64_t most_held_back_bytes = 0;
-        PartitionKey most_held_back;
-        std::optional<partitions::SlowestConsumer> held_back_by;
+        Share held_back;
+        Share given_up;
     };
 
     coro::Task<bool> clean(Life life, bool is_first, Figures& figures);
     [[nodiscard]] std::optional<partitions::RetentionRules> rules_of(Life life) const;
     void tell(const Figures& figures);
+    static void tell_share(const char* what, const Share& share);
+    void tell_error(const char* what, PartitionKey partition, const Error& error);
+    [[nodiscard]] bool is_due(Instant& next_at) const noexcept;
 
     runtime::Loop& loop_;
     partitions::PartitionTable& table_;
@@ -66,7 +76,11 @@ class Cleaner {
     runtime::Sleeper sleeper_;
     bool stopping_ = false;
     std::uint64_t held_back_bytes_ = 0;
+    std::uint64_t removed_count_ = 0;  ///< segments, since the last line
+    std::uint64_t removed_bytes_ = 0;
+    Instant next_removed_line_at_{0};
     Instant next_held_back_line_at_{0};
+    Instant next_given_up_line_at_{0};
     Instant next_error_line_at_{0};
 };
 
