@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/units.hpp"
+#include "coro/ready_queue.hpp"
 #include "observe/log.hpp"
 #include "partitions/partition.hpp"
 
@@ -116,12 +117,18 @@ Task<Status> Partition::delete_segments(std::uint32_t count) {
     }
     // First: whoever is told of an error asks again, and then means the same segments.
     GALGO_CO_TRY(co_await log_->want_trim(wanted));
-    const std::optional<SlowestConsumer> slowest = slowest_consumer();
-    const Offset below = slowest.has_value() ? std::min(slowest->needed_from(), wanted) : wanted;
-    const Result<storage::TrimResult> trimmed = co_await log_->trim(below, kSegmentsAtATime);
-    if (trimmed.has_value()) {
-        publish_counters();
-    } else if (environment_.loop.now() >= next_delete_line_at_) {
+    Result<storage::TrimResult> trimmed;
+    do {
+        const std::optional<SlowestConsumer> slowest = slowest_consumer();
+        trimmed = co_await log_->trim(
+            slowest.has_value() ? std::min(slowest->needed_from(), wanted) : wanted,
+            kSegmentsAtATime);
+        if (trimmed.has_value()) {
+            publish_counters();
+        }
+        co_await coro::yield_to(environment_.loop.ready());
+    } while (trimmed.has_value() && trimmed->segment_count == kSegmentsAtATime);
+    if (!trimmed.has_value() && environment_.loop.now() >= next_delete_line_at_) {
         next_delete_line_at_ = environment_.loop.now().plus(kDeleteLineNs);
         observe::log_warn("partitions", "segments that were deleted go later",
                           {{"directory", directory_}, {"error", to_string(trimmed.error())}});

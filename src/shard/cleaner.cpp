@@ -21,6 +21,7 @@ using partitions::text_of;
 namespace {
 
 constexpr std::uint64_t kLineNs = 60 * kSecond;
+constexpr std::uint64_t kUrgentIntervalNs = 1 * kSecond;
 
 /// 0 and all ones both mean "never" and "no bound".
 std::uint64_t bound_of(std::uint64_t option) noexcept {
@@ -33,8 +34,12 @@ Task<void> Cleaner::run() {
     // No bound holds for the interval of a cleaner that is off.
     const std::uint64_t interval =
         options_.interval_ns == 0 ? kLineNs : std::max(options_.interval_ns, kMillisecond);
-    while (co_await sleeper_.sleep_for(interval)) {
-        co_await pass();
+    Instant next = loop_.now().plus(interval);
+    while (co_await sleeper_.sleep_for(std::min(interval, kUrgentIntervalNs))) {
+        if (is_urgent_ || loop_.now() >= next) {
+            next = loop_.now().plus(interval);
+            co_await pass();
+        }
     }
 }
 

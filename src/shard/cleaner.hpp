@@ -38,6 +38,8 @@ class Cleaner {
         stopping_ = true;
         sleeper_.interrupt();
     }
+    /// The disk is full: until that is over there is a pass a second, what is due makes room.
+    void set_urgent(bool is_urgent) noexcept { is_urgent_ = is_urgent; }
     /// All open partitions once, and those with more to do again.
     coro::Task<void> pass();
     /// By the last pass: due, but a consumer has not read them.
@@ -75,6 +77,7 @@ class Cleaner {
     CleanerOptions options_;
     runtime::Sleeper sleeper_;
     bool stopping_ = false;
+    bool is_urgent_ = false;
     std::uint64_t held_back_bytes_ = 0;
     std::uint64_t removed_count_ = 0;  ///< segments, since the last line
     std::uint64_t removed_bytes_ = 0;

@@ -255,6 +255,21 @@ Task<bool> stop_later(Cleaner& cleaner, CleanerRig& rig) {
     co_return true;
 }
 
+Task<bool> stop_when_full(Cleaner& cleaner, CleanerRig& rig) {
+    co_await rig.node.loop->sleep_for(20 * kSecond);
+    EXPECT_EQ(rig.counters(0).message_count, 9U);
+    cleaner.set_urgent(true);
+    co_await rig.node.loop->sleep_for(2 * kSecond);
+    EXPECT_EQ(rig.counters(0).message_count, 0U);
+    cleaner.stop();
+    co_return true;
+}
+
+Task<bool> run_until_full(Cleaner& cleaner, CleanerRig& rig) {
+    const auto [ran, stopped] = co_await coro::all(run(cleaner), stop_when_full(cleaner, rig));
+    co_return ran&& stopped;
+}
+
 Task<bool> run_and_stop(Cleaner& cleaner, CleanerRig& rig) {
     const auto [ran, stopped] = co_await coro::all(run(cleaner), stop_later(cleaner, rig));
     co_return ran&& stopped;
@@ -266,6 +281,14 @@ TEST(Cleaner, PassesAtEachIntervalUntilItIsStopped) {
     rig.set_rules(10'000'000, kNever);
     Cleaner cleaner = rig.cleaner({.interval_ns = 5 * kSecond});
     EXPECT_TRUE(rig.world.run(rig.node, run_and_stop(cleaner, rig)));
+}
+
+TEST(Cleaner, AFullDiskIsNoTimeToWait) {
+    CleanerRig rig;
+    rig.send(0, 9);
+    rig.set_rules(10'000'000, kNever);
+    Cleaner cleaner = rig.cleaner({.interval_ns = 3600 * kSecond});
+    EXPECT_TRUE(rig.world.run(rig.node, run_until_full(cleaner, rig)));
 }
 
 }  // namespace

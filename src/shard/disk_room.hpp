@@ -56,6 +56,7 @@ class DiskRoom {
     };
 
     // ---- any thread
+    [[nodiscard]] bool is_full() const noexcept { return is_full_.load(std::memory_order_relaxed); }
     /// What the health answer says while sends are refused.
     [[nodiscard]] std::optional<std::string> fault() const;
     [[nodiscard]] std::uint64_t refusals() const noexcept {

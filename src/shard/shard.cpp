@@ -160,6 +160,7 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
             shard->process_.disk_room.update(space.has_value() ? std::optional(*space)
                                                                : std::nullopt);
         }
+        shard->cleaner_.set_urgent(shard->process_.disk_room.is_full());
         HealthReport report{.faults = shard->table_.faults(),
                             .journal = shard->journal_.stats(),
                             .open_partitions = shard->table_.open_count(),
