@@ -30,9 +30,10 @@ std::optional<SlowestConsumer> Partition::slowest_consumer() {
     return slowest;
 }
 
-/// Looks no further than to the first segment that stays. `slowest` is looked for only when
-/// something is due: there may be many consumers.
+/// Looks no further than to the first segment that stays, or to `segments_max` that go. `slowest`
+/// is looked for only when something is due: there may be many consumers.
 RetentionDecision Partition::decide(const RetentionRules& rules, Timestamp now,
+                                    std::size_t segments_max,
                                     std::optional<SlowestConsumer>& slowest) {
     RetentionFigures figures{
         .sealed_bytes = log_->stats().sealed_bytes,
@@ -54,21 +55,22 @@ RetentionDecision Partition::decide(const RetentionRules& rules, Timestamp now,
         figures.needed_from = slowest->needed_from();
     }
     RetentionWalk walk(rules, figures, now);
-    for (i = 0; i + 1 < end && walk.add(log_->segment(i)); ++i) {
+    for (i = 0;
+         i + 1 < end && walk.decision().trim_count < segments_max && walk.add(log_->segment(i));
+         ++i) {
     }
     return walk.decision();
 }
 
 /// A segment that cannot be ended keeps none from going: they may be what makes room.
-Task<Result<Cleaned>> Partition::clean(RetentionRules rules, Timestamp now,
-                                       std::size_t segments_max) {
+Task<Cleaned> Partition::clean(RetentionRules rules, Timestamp now, std::size_t segments_max) {
     Cleaned cleaned;
     const std::optional<Error>& fence = log_->fenced();
     if (fence.has_value() && fence->retry == RetryClass::kNever) {
         co_return cleaned;
     }
     std::optional<SlowestConsumer> slowest;
-    RetentionDecision decision = decide(rules, now, slowest);
+    RetentionDecision decision = decide(rules, now, segments_max, slowest);
     if (decision.roll) {
         const Result<bool> rolled =
             co_await log_->roll_by_age(Timestamp(now.value() - rules.expiry_us));
@@ -76,23 +78,34 @@ Task<Result<Cleaned>> Partition::clean(RetentionRules rules, Timestamp now,
             cleaned.roll_error = rolled.error();
         } else if (*rolled) {
             publish_counters();
-            decision = decide(rules, now, slowest);
+            decision = decide(rules, now, segments_max, slowest);
         }
     }
-    held_back_.note(decision.needed_below, environment_.loop.now(), rules.held_back_max_ns);
-    cleaned.held_back_bytes = decision.held_back_bytes;
+    cleaned.again = decision.trim_count == segments_max;  // what is behind them was not looked at
+    if (!cleaned.again) {
+        held_back_.note(decision.needed_below, environment_.loop.now(), rules.held_back_max_ns);
+        cleaned.held_back_bytes = decision.held_back_bytes;
+    }
     if (decision.needed_below != Offset{0}) {
         cleaned.slowest = slowest;
     }
     if (decision.trim_below == Offset{0}) {
         co_return cleaned;
     }
-    GALGO_CO_TRY_ASSIGN(cleaned.trimmed, co_await log_->trim(decision.trim_below, segments_max));
-    cleaned.again = cleaned.trimmed.segment_count == segments_max;
-    if (cleaned.trimmed.segment_count != 0) {
-        cleaned.given_up_bytes = std::min(decision.given_up_bytes, cleaned.trimmed.bytes);
-        publish_counters();
+    const Result<storage::TrimResult> trimmed =
+        co_await log_->trim(decision.trim_below, segments_max);
+    if (!trimmed.has_value()) {
+        cleaned.trim_error = trimmed.error();
+        cleaned.again = false;
+        co_return cleaned;
     }
+    cleaned.trimmed = *trimmed;
+    if (trimmed->segment_count == 0) {
+        cleaned.again = false;  // a deletion was faster, or the front stays for another reason
+        co_return cleaned;
+    }
+    cleaned.given_up_bytes = std::min(decision.given_up_bytes, trimmed->bytes);
+    publish_counters();
     co_return cleaned;
 }
 
@@ -116,24 +129,47 @@ Task<Status> Partition::delete_segments(std::uint32_t count) {
         co_return Status{};
     }
     // First: whoever is told of an error asks again, and then means the same segments.
-    GALGO_CO_TRY(co_await log_->want_trim(wanted));
-    Result<storage::TrimResult> trimmed;
-    do {
-        const std::optional<SlowestConsumer> slowest = slowest_consumer();
-        trimmed = co_await log_->trim(
-            slowest.has_value() ? std::min(slowest->needed_from(), wanted) : wanted,
-            kSegmentsAtATime);
-        if (trimmed.has_value()) {
-            publish_counters();
-        }
-        co_await coro::yield_to(environment_.loop.ready());
-    } while (trimmed.has_value() && trimmed->segment_count == kSegmentsAtATime);
-    if (!trimmed.has_value() && environment_.loop.now() >= next_delete_line_at_) {
+    const std::optional<SlowestConsumer> slowest = slowest_consumer();
+    GALGO_CO_TRY(
+        co_await log_->want_trim(wanted, slowest.has_value() ? slowest->needed_from() : wanted));
+    if (deletes_ || background_.closed()) {
+        co_return Status{};
+    }
+    deletes_ = true;
+    const bool more = co_await delete_wanted();
+    deletes_ = more && !background_.closed();
+    if (deletes_) {
+        background_.spawn(delete_the_rest, coro::Anchor<Partition>(*this));
+    }
+    co_return Status{};
+}
+
+/// One step. True when there may be more that no consumer needs.
+Task<bool> Partition::delete_wanted() {
+    const Offset wanted = log_->wanted_trim();
+    const std::optional<SlowestConsumer> slowest = slowest_consumer();
+    const Result<storage::TrimResult> trimmed = co_await log_->trim(
+        slowest.has_value() ? std::min(slowest->needed_from(), wanted) : wanted, kSegmentsAtATime);
+    if (trimmed.has_value()) {
+        publish_counters();
+        co_return trimmed->segment_count == kSegmentsAtATime || wanted < log_->wanted_trim();
+    }
+    if (environment_.loop.now() >= next_delete_line_at_) {
         next_delete_line_at_ = environment_.loop.now().plus(kDeleteLineNs);
         observe::log_warn("partitions", "segments that were deleted go later",
                           {{"directory", directory_}, {"error", to_string(trimmed.error())}});
     }
-    co_return Status{};
+    co_return false;
+}
+
+/// Whoever asked has the answer: the decision is stable, and thousands of files take their time.
+Task<void> Partition::delete_the_rest(coro::Anchor<Partition> partition) {
+    bool more = true;
+    while (more && !partition->background_.closed()) {
+        co_await coro::yield_to(partition->environment_.loop.ready());
+        more = co_await partition->delete_wanted();
+    }
+    partition->deletes_ = false;
 }
 
 }  // namespace galgo::partitions

@@ -73,7 +73,8 @@ struct Cleaned {
     std::uint64_t given_up_bytes = 0;        ///< of `trimmed`, at most: held back for too long
     std::optional<SlowestConsumer> slowest;  ///< who holds back, or was not waited for
     std::optional<Error> roll_error;         ///< the segment that is written should have been ended
-    bool again = false;                      ///< there is more to do at once
+    std::optional<Error> trim_error;         ///< segments that are due stay for now
+    bool again = false;  ///< there may be more to do at once: the figures are not complete
 };
 
 struct DirtyOffsetsTag;
@@ -142,12 +143,11 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
 
     /// Takes away what the rules let go: at most `segments_max` segments, oldest first. A log that
     /// is fenced for good keeps all.
-    coro::Task<Result<Cleaned>> clean(RetentionRules rules, Timestamp now,
-                                      std::size_t segments_max);
+    coro::Task<Cleaned> clean(RetentionRules rules, Timestamp now, std::size_t segments_max);
     /// The `count` oldest sealed segments go. That is stable when it returns, and the same request
-    /// takes no others as long as they are there: those that no consumer needs go at once, all
-    /// others when clean() may take them, also after a restart. Nothing sealed is success. Error:
-    /// nothing goes.
+    /// takes no others as long as they are there: kSegmentsAtATime that no consumer needs go at
+    /// once, more of those in the background, all others when clean() may take them, also after a
+    /// restart. Nothing sealed is success. Error: nothing goes.
     coro::Task<Status> delete_segments(std::uint32_t count);
 
     /// Writes what waits in memory to its files, stable where that was promised, so that journal
@@ -176,7 +176,10 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     [[nodiscard]] std::optional<SlowestConsumer> slowest_consumer();
     [[nodiscard]] Offset end_of_oldest(std::uint32_t count) const;
     [[nodiscard]] RetentionDecision decide(const RetentionRules& rules, Timestamp now,
+                                           std::size_t segments_max,
                                            std::optional<SlowestConsumer>& slowest);
+    coro::Task<bool> delete_wanted();
+    static coro::Task<void> delete_the_rest(coro::Anchor<Partition> partition);
     [[nodiscard]] Offset current_offset() const noexcept;
     /// The consumer has a stored offset, or there is room for one more of its kind.
     [[nodiscard]] bool may_store(ConsumerKey consumer) const;
@@ -230,7 +233,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     Offset next_offset_;  ///< of the next message to be admitted
     HeldBack held_back_;
     Instant next_delete_line_at_{0};
-    coro::Scope background_;  ///< auto-commits on their way
+    bool deletes_ = false;    ///< steps of a deletion are on their way
+    coro::Scope background_;  ///< auto-commits and deletions on their way
 };
 
 }  // namespace galgo::partitions

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 
+#include "base/check.hpp"
+
 namespace galgo::partitions {
 
 namespace {
 
 /// Marks that lie in the time of one bound.
 constexpr std::uint64_t kMarksOfABound = 8;
+
+bool has_passed(Instant since, std::uint64_t bound_ns, Instant now) noexcept {
+    return now >= since && now.value() - since.value() >= bound_ns;
+}
 
 /// A time that is 0 says nothing.
 bool is_expired(const RetentionRules& rules, Timestamp newest, Timestamp now) noexcept {
@@ -49,6 +55,7 @@ bool RetentionWalk::add(const storage::SegmentFacts& segment) noexcept {
         return true;
     }
     decision_.trim_below = segment.end;
+    ++decision_.trim_count;
     decision_.given_up_bytes += is_needed ? segment.size_bytes : 0;
     return true;
 }
@@ -72,19 +79,20 @@ void HeldBack::note(Offset needed_below, Instant now, std::uint64_t bound_ns) {
         marks_.clear();
         return;
     }
-    while (marks_.size() > 1 && marks_[1].since.plus(bound_ns) <= now) {
+    while (marks_.size() > 1 && has_passed(marks_[1].since, bound_ns, now)) {
         marks_.erase(marks_.begin());  // the next one says more
     }
     if (marks_.empty() || (marks_.back().below < needed_below &&
-                           marks_.back().since.plus(bound_ns / kMarksOfABound) <= now)) {
+                           has_passed(marks_.back().since, bound_ns / kMarksOfABound, now))) {
         marks_.push_back({.below = needed_below, .since = now});
     }
+    GALGO_DCHECK(marks_.size() <= kMarksOfABound + 2);
 }
 
 Offset HeldBack::overdue(Instant now, std::uint64_t bound_ns) const noexcept {
     Offset below;
     for (const Mark& mark : marks_) {
-        if (bound_ns != 0 && mark.since.plus(bound_ns) <= now) {
+        if (bound_ns != 0 && has_passed(mark.since, bound_ns, now)) {
             below = mark.below;
         }
     }

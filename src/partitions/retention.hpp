@@ -21,7 +21,7 @@
 namespace galgo::partitions {
 
 /// Segments that go between two suspensions that let others work.
-inline constexpr std::size_t kSegmentsAtATime = 16;
+inline constexpr std::size_t kSegmentsAtATime = 64;
 
 struct RetentionRules {
     std::uint64_t expiry_us = 0;           ///< 0: messages never expire
@@ -44,6 +44,7 @@ struct RetentionDecision {
     Offset needed_below;  ///< up to there segments are due that a consumer has not read
     std::uint64_t held_back_bytes = 0;  ///< due, but a consumer has not read them
     std::uint64_t given_up_bytes = 0;   ///< go although a consumer has not read them
+    std::size_t trim_count = 0;         ///< segments with messages that go
     bool roll = false;                  ///< the segment that is written is old enough to be ended
 };
 

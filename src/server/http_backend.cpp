@@ -142,6 +142,9 @@ void HTTPBackend::refresh() {
         gauge("galgo_retention_held_back_bytes",
               "Due for removal, but a consumer with a stored offset has not read them.",
               report.held_back_bytes, labels);
+        counter("galgo_retention_given_up_bytes_total",
+                "Removed before a consumer with a stored offset had read them: held back too long.",
+                report.given_up_bytes, labels);
         gauge("galgo_journal_files", "Files of the shard's journal.", report.journal.file_count,
               labels);
         gauge("galgo_journal_live_records", "Journal records not in a segment yet.",

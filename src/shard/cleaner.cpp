@@ -34,64 +34,66 @@ Task<void> Cleaner::run() {
     // No bound holds for the interval of a cleaner that is off.
     const std::uint64_t interval =
         options_.interval_ns == 0 ? kLineNs : std::max(options_.interval_ns, kMillisecond);
-    Instant next = loop_.now().plus(interval);
-    while (co_await sleeper_.sleep_for(std::min(interval, kUrgentIntervalNs))) {
-        if (is_urgent_ || loop_.now() >= next) {
-            next = loop_.now().plus(interval);
+    Instant last = loop_.now();
+    const auto left = [&] {
+        const std::uint64_t passed = loop_.now().value() - last.value();
+        return passed >= interval ? 0 : interval - passed;
+    };
+    while (co_await sleeper_.sleep_for(std::min(left(), kUrgentIntervalNs))) {
+        if (is_urgent_ || left() == 0) {
+            last = loop_.now();
             co_await pass();
         }
     }
 }
 
 Task<void> Cleaner::pass() {
-    Figures figures;
+    Share held_back;
     std::vector<Life> lives = table_.open_lives();
-    bool is_first = true;
     while (!lives.empty() && !stopping_) {
         std::vector<Life> more;
         for (const Life& life : lives) {
             if (stopping_) {
                 co_return;
             }
-            const bool again = co_await clean(life, is_first, figures);
+            const bool again = co_await clean(life, held_back);
             if (again) {
                 more.push_back(life);
             }
             co_await coro::yield_to(loop_.ready());
         }
         lives = std::move(more);
-        is_first = false;
     }
-    held_back_bytes_ = figures.held_back.bytes;
-    tell(figures);
+    held_back_bytes_ = held_back.bytes;
+    tell(held_back);
 }
 
 /// True when the partition has more to do.
-Task<bool> Cleaner::clean(Life life, bool is_first, Figures& figures) {
+Task<bool> Cleaner::clean(Life life, Share& held_back) {
     std::optional<PartitionHandle> partition = table_.find(life.first, life.second);
     const std::optional<RetentionRules> rules = rules_of(life);
     if (!partition.has_value() || !rules.has_value()) {
         co_return false;
     }
-    const Result<Cleaned> cleaned =
+    const Cleaned cleaned =
         co_await (*partition)->clean(*rules, loop_.wall_now(), partitions::kSegmentsAtATime);
-    if (!cleaned.has_value()) {
-        tell_error("segments that are due cannot be removed now", life.first, cleaned.error());
-        co_return false;
+    if (cleaned.trim_error.has_value()) {
+        tell_error("segments that are due cannot be removed now", life.first, *cleaned.trim_error);
     }
-    if (cleaned->roll_error.has_value()) {
+    if (cleaned.roll_error.has_value()) {
         tell_error("a segment that is old enough cannot be ended now", life.first,
-                   *cleaned->roll_error);
+                   *cleaned.roll_error);
     }
-    removed_count_ += cleaned->trimmed.segment_count;
-    removed_bytes_ += cleaned->trimmed.bytes;
-    if (cleaned->given_up_bytes != 0) {
-        figures.given_up.note(life.first, cleaned->given_up_bytes, cleaned->slowest);
+    removed_count_ += cleaned.trimmed.segment_count;
+    removed_bytes_ += cleaned.trimmed.bytes;
+    if (cleaned.given_up_bytes != 0) {
+        given_up_bytes_ += cleaned.given_up_bytes;
+        given_up_.note(life.first, cleaned.given_up_bytes, cleaned.slowest);
     }
-    if (is_first && cleaned->held_back_bytes != 0) {
-        figures.held_back.note(life.first, cleaned->held_back_bytes, cleaned->slowest);
+    if (cleaned.held_back_bytes != 0) {
+        held_back.note(life.first, cleaned.held_back_bytes, cleaned.slowest);
     }
-    co_return cleaned->again;
+    co_return cleaned.again;
 }
 
 /// From the metadata of this moment. Nothing for a life that is over.
@@ -146,18 +148,18 @@ bool Cleaner::is_due(Instant& next_at) const noexcept {
     return true;
 }
 
-void Cleaner::tell(const Figures& figures) {
+void Cleaner::tell(const Share& held_back) {
     if (removed_count_ != 0 && is_due(next_removed_line_at_)) {
         observe::log_info("shard", "segments were removed by retention",
                           {{"segments", std::exchange(removed_count_, 0)},
                            {"bytes", std::exchange(removed_bytes_, 0)}});
     }
-    if (figures.given_up.bytes != 0 && is_due(next_given_up_line_at_)) {
-        tell_share("messages go although a consumer has not read them: held back too long",
-                   figures.given_up);
+    if (given_up_.bytes != 0 && is_due(next_given_up_line_at_)) {
+        tell_share("messages went although a consumer had not read them: held back too long",
+                   std::exchange(given_up_, Share{}));
     }
-    if (figures.held_back.bytes != 0 && is_due(next_held_back_line_at_)) {
-        tell_share("messages that are due stay because of stored offsets", figures.held_back);
+    if (held_back.bytes != 0 && is_due(next_held_back_line_at_)) {
+        tell_share("messages that are due stay because of stored offsets", held_back);
     }
 }
 

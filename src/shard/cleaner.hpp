@@ -1,8 +1,8 @@
-// Cleaner: retention of the partitions of one shard. At each interval it looks at every open
-// partition with the rules that its topic has at that moment, and takes away what may go: at most
-// 16 segments of a partition at a time, then the others and the shard's other work have their turn,
-// until nothing is due. Lines of one kind come at most once a minute; after an error the next pass
-// tries again.
+// Cleaner: retention of the partitions of one shard. At each interval, and once a second while the
+// disk is full, it looks at every open partition with the rules that its topic has at that moment,
+// and takes away what may go: some segments of a partition at a time, then the others and the
+// shard's other work have their turn, until nothing is due. Lines of one kind come at most once a
+// minute; after an error the next pass tries again.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,8 @@ class Cleaner {
     coro::Task<void> pass();
     /// By the last pass: due, but a consumer has not read them.
     [[nodiscard]] std::uint64_t held_back_bytes() const noexcept { return held_back_bytes_; }
+    /// In this run: went although a consumer had not read them.
+    [[nodiscard]] std::uint64_t given_up_bytes() const noexcept { return given_up_bytes_; }
 
  private:
     using Life = std::pair<PartitionKey, Incarnation>;
@@ -58,15 +60,9 @@ class Cleaner {
         void note(PartitionKey partition, std::uint64_t more,
                   const std::optional<partitions::SlowestConsumer>& slowest);
     };
-    /// What one pass found.
-    struct Figures {
-        Share held_back;
-        Share given_up;
-    };
-
-    coro::Task<bool> clean(Life life, bool is_first, Figures& figures);
+    coro::Task<bool> clean(Life life, Share& held_back);
     [[nodiscard]] std::optional<partitions::RetentionRules> rules_of(Life life) const;
-    void tell(const Figures& figures);
+    void tell(const Share& held_back);
     static void tell_share(const char* what, const Share& share);
     void tell_error(const char* what, PartitionKey partition, const Error& error);
     [[nodiscard]] bool is_due(Instant& next_at) const noexcept;
@@ -79,6 +75,8 @@ class Cleaner {
     bool stopping_ = false;
     bool is_urgent_ = false;
     std::uint64_t held_back_bytes_ = 0;
+    std::uint64_t given_up_bytes_ = 0;
+    Share given_up_;                   ///< since the last line
     std::uint64_t removed_count_ = 0;  ///< segments, since the last line
     std::uint64_t removed_bytes_ = 0;
     Instant next_removed_line_at_{0};

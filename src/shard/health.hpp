@@ -27,7 +27,8 @@ struct HealthReport {
     MetadataFigures metadata;
     std::uint64_t open_partitions = 0;
     std::uint64_t retries_answered = 0;  ///< sends that were known already
-    std::uint64_t held_back_bytes = 0;  ///< due for retention, but a consumer has not read them
+    std::uint64_t held_back_bytes = 0;   ///< due for retention, but a consumer has not read them
+    std::uint64_t given_up_bytes = 0;    ///< removed by retention before a consumer had read them
 };
 
 class Health {

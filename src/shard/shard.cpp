@@ -165,7 +165,8 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
                             .journal = shard->journal_.stats(),
                             .open_partitions = shard->table_.open_count(),
                             .retries_answered = shard->table_.retries().answered(),
-                            .held_back_bytes = shard->cleaner_.held_back_bytes()};
+                            .held_back_bytes = shard->cleaner_.held_back_bytes(),
+                            .given_up_bytes = shard->cleaner_.given_up_bytes()};
         if (const std::optional<Error> fault = shard->journal_.fault(); fault.has_value()) {
             report.faults.push_back(std::format("shard {} has no journal, messages are refused: {}",
                                                 shard->self_.value(), to_string(*fault)));

@@ -334,9 +334,13 @@ LogStats PartitionLog::stats() const noexcept {
 SegmentFacts PartitionLog::segment(std::size_t index) const noexcept {
     const Segment& segment = segments_[index];
     Timestamp last = segment.last_timestamp;
-    if (last == kNoTimestamp && index + 1 < segments_.size() &&
-        segments_[index + 1].size_bytes != 0) {
-        last = segments_[index + 1].first_timestamp;  // damaged; times do not descend
+    for (std::size_t i = index + 1; last == kNoTimestamp && i < segments_.size(); ++i) {
+        if (segments_[i].first_timestamp != Timestamp{0}) {  // damaged; times do not descend
+            last = segments_[i].first_timestamp;
+        }
+    }
+    if (last == kNoTimestamp) {
+        last = last_timestamp_;
     }
     return {.start = segment.start,
             .end = segment.end,

@@ -215,7 +215,8 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Result<TrimResult>> trim(Offset below, std::size_t count_max);
     /// Somebody was told that the segments before `below` go; stable when it returns, and what
     /// wanted_trim() says until another is wanted. Never lowered.
-    coro::Task<Status> want_trim(Offset below);
+    /// `unneeded`: of those, the segments that end up to here go at once when this succeeds.
+    coro::Task<Status> want_trim(Offset below, Offset unneeded);
     [[nodiscard]] Offset wanted_trim() const noexcept { return wanted_; }
     /// Time of the oldest message that is not in a segment with another behind it.
     [[nodiscard]] std::optional<Timestamp> active_since() const noexcept;
@@ -508,7 +509,7 @@ class PartitionLog : public coro::Anchored {
     void check_begin();
     coro::Task<Result<TrimResult>> trim_alone(Offset below, std::size_t count_max);
     [[nodiscard]] std::size_t count_to_trim(Offset below, std::size_t count_max) const noexcept;
-    coro::Task<Status> write_retained(Offset low, Offset wanted);
+    coro::Task<Status> write_retained(Offset low, Offset wanted, Offset unneeded);
     coro::Task<bool> give_up_index(Offset below);
     coro::Task<Status> move_leaving();
 

@@ -91,7 +91,8 @@ void PartitionLog::check_begin() {
         last_is_sealed_ = !segments_.empty();
         note_damage(
             std::format("{} is gone, and with it all messages from its offset on; restore the "
-                        "file, or purge the partition",
+                        "file, or put an empty one there and accept the loss, or purge the "
+                        "partition",
                         path_of(low_, kLogExtension)));
         intact_end_ = std::min(intact_end_, low_);
         note_lost(low_, low_.next());  // how many more, nothing says
@@ -146,7 +147,11 @@ Task<Result<TrimResult>> PartitionLog::trim_alone(Offset below, std::size_t coun
     if (!std::ranges::contains(begins_, low)) {
         begins_.push_back(low);
     }
-    GALGO_CO_TRY(co_await write_retained(low, wanted_));
+    if (entries_dirty_) {
+        // The segment that the log will begin with may be new: its name is stable first.
+        GALGO_CO_TRY(co_await runtime::sync_directory(context_.io, directory_));
+    }
+    GALGO_CO_TRY(co_await write_retained(low, wanted_, low));
     if (closed_) {
         co_return fail(ErrorCode::kTransientNotAccepted);
     }
@@ -171,7 +176,7 @@ Task<Result<TrimResult>> PartitionLog::trim_alone(Offset below, std::size_t coun
     co_return trimmed;
 }
 
-Task<Status> PartitionLog::want_trim(Offset below) {
+Task<Status> PartitionLog::want_trim(Offset below, Offset unneeded) {
     co_await trimming_.acquire();
     Status written;
     if (closed_) {
@@ -179,7 +184,7 @@ Task<Status> PartitionLog::want_trim(Offset below) {
     } else if (fence_.has_value() && !fence_is_temporary_) {
         written = std::unexpected(*fence_);  // "retained" may be what is damaged
     } else if (below > wanted_) {
-        written = co_await write_retained(low_, below);
+        written = co_await write_retained(low_, below, std::min(below, unneeded));
         if (written.has_value()) {
             wanted_ = below;
             begins_.clear();
@@ -189,16 +194,16 @@ Task<Status> PartitionLog::want_trim(Offset below) {
     co_return written;
 }
 
-/// The directory's entries are synced with it: also that of the segment that stays. On a full disk
-/// the index of a segment that goes makes room: giving up is what makes more.
-Task<Status> PartitionLog::write_retained(Offset low, Offset wanted) {
+/// The directory's entries are synced with it. On a full disk the index of a segment that ends up
+/// to `unneeded`, and goes at once, makes room: giving up is what makes more.
+Task<Status> PartitionLog::write_retained(Offset low, Offset wanted, Offset unneeded) {
     std::byte bytes[detail::kRetainedBytes];
     detail::encode_retained(bytes, {.low = low, .wanted = wanted}, partition_, incarnation_);
     GALGO_CO_TRY(co_await make_directory());
     const std::string name(detail::kRetainedName);
     Status written = co_await detail::replace_file(context_.io, directory_, name, bytes);
     if (!written.has_value() && detail::is_full_disk(written.error())) {
-        const bool has_room = co_await give_up_index(std::max(low, wanted));
+        const bool has_room = co_await give_up_index(unneeded);
         if (has_room) {
             written = co_await detail::replace_file(context_.io, directory_, name, bytes);
         }
