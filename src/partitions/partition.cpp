@@ -45,6 +45,7 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
         .messages_required_to_save = options.messages_required_to_save,
         .size_required_to_save = options.size_required_to_save_bytes,
         .persisted = options.persisted,
+        .preallocate = options.preallocate,
         .validate_checksum = environment.validate_checksum};
     GALGO_CO_TRY_ASSIGN(
         std::unique_ptr<storage::PartitionLog> log,

@@ -41,6 +41,7 @@ struct PartitionOptions {
     std::uint32_t messages_required_to_save = 0;
     std::uint64_t size_required_to_save_bytes = 0;
     bool persisted = false;          ///< acknowledge appends from stable storage
+    bool preallocate = false;        ///< segments take all their room when they begin
     bool offsets_persisted = false;  ///< the same for stored offsets
 };
 

@@ -68,6 +68,14 @@ Task<Status> truncate(IoBackend& io, FileHandle file, std::uint64_t size_bytes) 
     co_return to_status(result);
 }
 
+Task<Status> allocate(IoBackend& io, FileHandle file, std::uint64_t size_bytes) {
+    std::int32_t result = -EINTR;
+    while (result == -EINTR) {
+        result = co_await io_await([&](IoOp& op) { io.allocate(op, file, 0, size_bytes); });
+    }
+    co_return to_status(result);
+}
+
 Task<Status> rename(IoBackend& io, const std::string& from, const std::string& to) {
     const std::int32_t result =
         co_await io_await([&](IoOp& op) { io.rename(op, from.c_str(), to.c_str()); });

@@ -72,6 +72,9 @@ template <class Submit>
                                            std::uint64_t offset);
 [[nodiscard]] coro::Task<Status> sync(IoBackend& io, FileHandle file);
 [[nodiscard]] coro::Task<Status> truncate(IoBackend& io, FileHandle file, std::uint64_t size_bytes);
+/// Takes room for the file up to `size_bytes`; its size stays. truncate() to that size gives it
+/// back.
+[[nodiscard]] coro::Task<Status> allocate(IoBackend& io, FileHandle file, std::uint64_t size_bytes);
 [[nodiscard]] coro::Task<Status> rename(IoBackend& io, const std::string& from,
                                         const std::string& to);
 [[nodiscard]] coro::Task<Status> unlink(IoBackend& io, const std::string& path);

@@ -42,6 +42,7 @@ partitions::PartitionOptions partition_options(const model::TopicOptions& topic)
             .messages_required_to_save = topic.messages_required_to_save,
             .size_required_to_save_bytes = topic.size_of_messages_required_to_save_bytes,
             .persisted = topic.durability == model::Durability::kPersisted,
+            .preallocate = topic.preallocate_segments,
             .offsets_persisted = topic.consumer_offset_durability == model::Durability::kPersisted};
 }
 

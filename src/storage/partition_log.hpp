@@ -52,7 +52,8 @@ struct LogOptions {
     std::uint32_t messages_required_to_save = 1024;  ///< at least 1
     std::uint64_t size_required_to_save = 1 * kMiB;  ///< at least 1
     bool persisted = false;                          ///< acknowledged = on stable storage
-    bool validate_checksum = true;                   ///< of batches read from disk
+    bool preallocate = false;       ///< a segment takes all its room with its first batch
+    bool validate_checksum = true;  ///< of batches read from disk
 };
 
 /// A batch as it will stand in the log: header stamped, offsets and op assigned by the caller.
@@ -305,6 +306,7 @@ class PartitionLog : public coro::Anchored {
         std::vector<IndexEntry> index;  ///< all entries; none without `log` when the file has all
         std::size_t index_on_disk = 0;
         std::optional<IndexEntry> last_batch;
+        std::uint64_t allocated_bytes = 0;  ///< of `log`, known to have room: with `preallocate`
     };
     struct PendingRelease {
         std::uint64_t written_mark = 0;
@@ -396,6 +398,7 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> ensure_writer();
     coro::Task<Status> cut_leftover();
     coro::Task<Status> create_segment(Offset start);
+    coro::Task<Status> preallocate(std::uint64_t end);
     [[nodiscard]] bool is_occupied(Offset start) const;
     coro::Task<Result<FileRef>> open_empty_log(Offset start);
     coro::Task<Status> mark_hole(Offset start);

@@ -256,6 +256,46 @@ TEST(PartitionLogFaults, ALogAtRestHasAnEntryOfItsLastBatch) {
     }
 }
 
+// What was taken when the segment began is there for all of it, and goes back with its end.
+TEST(PartitionLogFaults, APreallocatedSegmentIsFilledOnAFullDisk) {
+    constexpr std::uint64_t kSegment = 1 * kMiB;
+    Rig rig(60, {.segment_size = kSegment, .size_required_to_save = 1, .preallocate = true});
+    rig.start();
+    runtime_sim::SimDisk& disk = *rig.node.disk;
+    const std::uint64_t before = disk.used_bytes();
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    EXPECT_GE(disk.used_bytes(), before + kSegment);
+    disk.set_capacity(disk.used_bytes() + 16 * kKiB);  // for its index
+    for (int i = 0; i < 9; ++i) {
+        ASSERT_TRUE(rig.append_now(1, 100'000).has_value()) << i;
+    }
+    const Status refused = rig.append_now(1, 100'000);  // the last one passes the segment's size
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().os_errno, ENOSPC);
+    disk.set_capacity(1ULL << 40);
+    rig.world.run_for(2 * kSecond);
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    EXPECT_EQ(rig.log->segment_count(), 1U);
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    ASSERT_EQ(rig.log->segment_count(), 2U);
+    const std::uint64_t used = disk.used_bytes();
+    const auto rolled = rig.world.run(rig.node, rig.log->roll_by_age(Timestamp{~std::uint64_t{0}}));
+    ASSERT_TRUE(rolled.has_value() && *rolled);
+    EXPECT_LT(disk.used_bytes(), used - kSegment + 110'000 + 16 * kKiB);
+    rig.restart();
+    rig.verify(true);
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+}
+
+TEST(PartitionLogFaults, AFileSystemThatCannotPreallocateIsUsedWithout) {
+    Rig rig(61, {.size_required_to_save = 1, .preallocate = true});
+    rig.start();
+    rig.node.disk->add_fault({.op = DiskOp::kAllocate, .times = 1, .error = EOPNOTSUPP});
+    ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
+    rig.restart();
+    rig.verify(true);
+}
+
 TEST(PartitionLogFaults, ALogAtRestHoldsNoFile) {
     Rig rig(5);
     rig.start();

@@ -5,6 +5,7 @@
 #include "observe/histogram.hpp"
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/full_disk.hpp"
 #include "storage/partition_log.hpp"
 
 namespace galgo::storage {
@@ -147,7 +148,10 @@ Task<Status> PartitionLog::flush_chunk(std::uint64_t id) {
     std::uint64_t bytes = 0;
     const std::size_t count = gather(*parts, id, bytes);
     Status written;
-    if (count != 0) {
+    if (options_.preallocate && count != 0) {
+        written = co_await preallocate(segments_.back().size_bytes + bytes);
+    }
+    if (count != 0 && written.has_value()) {
         written = co_await write_parts(*parts, count, segments_.back().size_bytes);
     }
     context_.give_parts(std::move(parts));
@@ -183,6 +187,29 @@ std::size_t PartitionLog::gather(StorageContext::Parts& parts, std::uint64_t id,
         batch.writing = true;
     }
     return count;
+}
+
+/// The topic asked for it: what fills the disk later does not stop this segment. At its first write
+/// in this run, again after a cut, which gives the room back, and for a last batch that passes the
+/// segment's size. A full disk refuses the write; a file system that cannot do it is used without.
+Task<Status> PartitionLog::preallocate(std::uint64_t end) {
+    if (end <= writer_.allocated_bytes) {
+        co_return Status{};
+    }
+    const FileRef file = writer_.log;
+    const std::uint64_t wanted = std::max(end, options_.segment_size);
+    const Status allocated = co_await runtime::allocate(context_.io, file.handle(), wanted);
+    if (allocated.has_value()) {
+        writer_.allocated_bytes = wanted;
+        co_return allocated;
+    }
+    if (detail::is_full_disk(allocated.error())) {
+        co_return allocated;
+    }
+    options_.preallocate = false;
+    observe::log_warn("storage", "the file system does not preallocate segments",
+                      {{"directory", directory_}, {"error", to_string(allocated.error())}});
+    co_return Status{};
 }
 
 Task<Status> PartitionLog::write_parts(StorageContext::Parts& parts, std::size_t count,
@@ -431,6 +458,7 @@ Task<Status> PartitionLog::cut_leftover() {
     const Status cut =
         co_await runtime::truncate(context_.io, file.handle(), segments_.back().size_bytes);
     has_leftover_ = !cut.has_value();
+    writer_.allocated_bytes = 0;
     co_return cut;
 }
 
@@ -455,6 +483,10 @@ Task<Status> PartitionLog::seal() {
         name_last_batch();
         (void)co_await write_index(writer_, segments_.back().size_bytes);
         (void)co_await runtime::sync(context_.io, writer_.index_file.handle());
+    }
+    if (options_.preallocate && writer_.log) {
+        const FileRef file = writer_.log;  // what it did not need
+        (void)co_await runtime::truncate(context_.io, file.handle(), segments_.back().size_bytes);
     }
     writer_ = Writer{};
     last_is_sealed_ = true;

@@ -80,8 +80,9 @@ void FileContent::truncate(std::uint64_t size_bytes, std::uint64_t sequence) {
             sector.now.fill(std::byte{0});
             set_present(it->first, sector, false);
         }
-        const std::uint64_t reserved_end = std::clamp(first_gone, reserved_first_, reserved_end_);
-        reserved_end_ = reserved_end;
+    }
+    if (size_bytes <= size_) {  // also to the size it has: Linux gives back what lies behind it
+        reserved_end_ = std::clamp(sectors_of(size_bytes), reserved_first_, reserved_end_);
     }
     if (size_bytes != size_) {
         set_size(size_bytes, sequence);
