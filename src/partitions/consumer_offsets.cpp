@@ -213,8 +213,8 @@ Task<Status> Partition::write_checkpoint() {
         status = co_await write_offset_files(changed, erased);
     }
     if (status.has_value() && op > checkpoint_op_) {
-        status = co_await storage::write_offset_checkpoint(environment_.storage.io, directory_, op,
-                                                           options_.offsets_persisted);
+        status = co_await storage::write_offset_checkpoint(environment_.storage.io, offsets_home(),
+                                                           op, options_.offsets_persisted);
     }
     if (!status.has_value()) {
         // The records stay in the journal and the changes are tried again.
@@ -245,13 +245,17 @@ Task<Status> Partition::write_checkpoint() {
     co_return Status{};
 }
 
+storage::OffsetsHome Partition::offsets_home() const {
+    return {.directory = directory_, .partition = key_, .incarnation = incarnation_};
+}
+
 Task<Status> Partition::write_offset_files(const std::vector<ChangedOffset>& changed,
                                            const std::vector<ConsumerKey>& erased) {
     runtime::IoBackend& io = environment_.storage.io;
     for (const ChangedOffset& change : changed) {
         GALGO_CO_TRY(co_await keep_damaged_file(change.consumer));
         GALGO_CO_TRY(co_await storage::write_offset_file(
-            io, directory_,
+            io, offsets_home(),
             {.owner = static_cast<storage::OffsetOwner>(change.consumer.kind),
              .id = change.consumer.id,
              .offset = change.offset},

@@ -52,8 +52,9 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
         co_await storage::PartitionLog::open(environment.storage, environment.root, directory, key,
                                              incarnation, log_options, replay));
     // Not before: what an earlier life left in the directory has gone with the opening of the log.
-    const Result<storage::LoadedOffsets> offsets =
-        co_await storage::load_offsets(environment.storage.io, directory);
+    const Result<storage::LoadedOffsets> offsets = co_await storage::load_offsets(
+        environment.storage.io,
+        {.directory = directory, .partition = key, .incarnation = incarnation});
     if (!offsets.has_value()) {
         (void)co_await log->close();
         co_return std::unexpected(offsets.error());

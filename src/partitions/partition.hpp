@@ -197,6 +197,7 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
         Offset offset;
         std::uint64_t record_file = 0;
     };
+    [[nodiscard]] storage::OffsetsHome offsets_home() const;
     coro::Task<Status> write_offset_files(const std::vector<ChangedOffset>& changed,
                                           const std::vector<ConsumerKey>& erased);
     coro::Task<Status> keep_damaged_file(ConsumerKey consumer);

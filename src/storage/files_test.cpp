@@ -63,21 +63,50 @@ TEST(SegmentFormat, EntriesVerifyInTheirSegmentAlone) {
     EXPECT_FALSE(decode_index_entry(zeros, seed).has_value());
 }
 
+// Whose they are is under the checksum, and not in the file.
 TEST(OffsetsFile, GoldenBytes) {
-    const auto consumer = encode_offset_file(OffsetOwner::kConsumer, Offset{9});
-    const auto group = encode_offset_file(OffsetOwner::kGroup, Offset{9});
+    const OffsetsHome home{
+        .directory = "/p", .partition = PartitionKey{7}, .incarnation = Incarnation{3}};
+    const auto consumer = encode_offset_file(home, {OffsetOwner::kConsumer, 1, Offset{9}});
+    const auto group = encode_offset_file(home, {OffsetOwner::kGroup, 1, Offset{9}});
     const unsigned char expected_consumer[16] = {0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-                                                 0xcc, 0xfa, 0xaa, 0x81, 0xc1, 0xbe, 0xdc, 0x02};
+                                                 0x6c, 0xe8, 0xe5, 0xa2, 0xbf, 0x47, 0x92, 0x54};
     const unsigned char expected_group[16] = {0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-                                              0xd6, 0x17, 0x73, 0x4e, 0x2d, 0x80, 0x59, 0x92};
+                                              0x97, 0xde, 0x9e, 0xa7, 0xa1, 0x9f, 0x5c, 0xb3};
     EXPECT_EQ(std::memcmp(consumer.data(), expected_consumer, sizeof(expected_consumer)), 0);
     EXPECT_EQ(std::memcmp(group.data(), expected_group, sizeof(expected_group)), 0);
-    EXPECT_EQ(decode_offset_file(OffsetOwner::kConsumer, consumer), Offset{9});
-    EXPECT_EQ(decode_offset_file(OffsetOwner::kGroup, group), Offset{9});
+    EXPECT_EQ(decode_offset_file(home, OffsetOwner::kConsumer, 1, consumer), Offset{9});
+    EXPECT_EQ(decode_offset_file(home, OffsetOwner::kGroup, 1, group), Offset{9});
     for (const std::size_t size : {0U, 8U, 15U}) {
-        EXPECT_FALSE(decode_offset_file(OffsetOwner::kConsumer, ConstBytes(consumer).first(size))
-                         .has_value());
+        EXPECT_FALSE(
+            decode_offset_file(home, OffsetOwner::kConsumer, 1, ConstBytes(consumer).first(size))
+                .has_value());
     }
+    OffsetsHome other = home;
+    other.partition = PartitionKey{8};
+    EXPECT_FALSE(decode_offset_file(other, OffsetOwner::kConsumer, 1, consumer).has_value());
+    other = home;
+    other.incarnation = Incarnation{4};
+    EXPECT_FALSE(decode_offset_file(other, OffsetOwner::kConsumer, 1, consumer).has_value());
+    EXPECT_FALSE(decode_offset_file(home, OffsetOwner::kConsumer, 2, consumer).has_value());
+    EXPECT_FALSE(decode_offset_file(home, OffsetOwner::kGroup, 1, consumer).has_value());
+}
+
+// The form before: the checksum names the kind alone.
+TEST(OffsetsFile, TheFormBeforeIsRead) {
+    const OffsetsHome home{
+        .directory = "/p", .partition = PartitionKey{7}, .incarnation = Incarnation{3}};
+    const unsigned char consumer[16] = {0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                        0xcc, 0xfa, 0xaa, 0x81, 0xc1, 0xbe, 0xdc, 0x02};
+    const unsigned char group[16] = {0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                     0xd6, 0x17, 0x73, 0x4e, 0x2d, 0x80, 0x59, 0x92};
+    const auto read = [&](OffsetOwner owner, const auto& bytes) {
+        return decode_offset_file(home, owner, 5, std::as_bytes(std::span(bytes)));
+    };
+    EXPECT_EQ(read(OffsetOwner::kConsumer, consumer), Offset{9});
+    EXPECT_EQ(read(OffsetOwner::kGroup, group), Offset{9});
+    EXPECT_EQ(read(OffsetOwner::kGroup, consumer), std::nullopt);
+    EXPECT_EQ(read(OffsetOwner::kConsumer, group), std::nullopt);
 }
 
 // Every small file under the name of every other: it is damage there.
@@ -88,14 +117,14 @@ TEST(OffsetsFile, AFileOfAnotherKindIsDamage) {
     const std::string offsets = kTestLogDirectory + "/offsets/";
     const auto write = [&](OffsetOwner owner) {
         return rig.world
-            .run(rig.node, write_offset_file(*rig.node.io, kTestLogDirectory,
+            .run(rig.node, write_offset_file(*rig.node.io, rig.offsets_home(),
                                              {.owner = owner, .id = 1, .offset = Offset{3}}, true))
             .has_value();
     };
     ASSERT_TRUE(write(OffsetOwner::kConsumer));
     ASSERT_TRUE(write(OffsetOwner::kGroup));
     ASSERT_TRUE(rig.world
-                    .run(rig.node, write_offset_checkpoint(*rig.node.io, kTestLogDirectory,
+                    .run(rig.node, write_offset_checkpoint(*rig.node.io, rig.offsets_home(),
                                                            OpNumber{3}, true))
                     .has_value());
     rig.stop();
@@ -112,7 +141,7 @@ TEST(OffsetsFile, AFileOfAnotherKindIsDamage) {
             SCOPED_TRACE(names[from] + " as " + names[to]);
             disk.write_file(names[to], files[from]);
             const auto loaded =
-                rig.world.run(rig.node, load_offsets(*rig.node.io, kTestLogDirectory));
+                rig.world.run(rig.node, load_offsets(*rig.node.io, rig.offsets_home()));
             ASSERT_TRUE(loaded.has_value());
             const bool is_offset = to < 2;
             EXPECT_EQ(loaded->damaged.size(), is_offset && from != to ? 1U : 0U);
@@ -128,11 +157,13 @@ TEST(OffsetsFile, AFileOfAnotherKindIsDamage) {
 }
 
 TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
+    const OffsetsHome home{
+        .directory = "/p", .partition = PartitionKey{7}, .incarnation = Incarnation{3}};
     TestWorld world(1);
     runtime_sim::Node& node = world.add_node();
     const auto write = [&](OffsetOwner owner, std::uint32_t id, std::uint64_t offset) {
         return world.run(node,
-                         write_offset_file(*node.io, "/p", {owner, id, Offset{offset}}, true));
+                         write_offset_file(*node.io, home, {owner, id, Offset{offset}}, true));
     };
     ASSERT_TRUE(write(OffsetOwner::kConsumer, 7, 1).has_value());
     ASSERT_TRUE(write(OffsetOwner::kConsumer, 7, 2).has_value());
@@ -146,7 +177,7 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     node.disk->write_file("/p/offsets/consumers/9.tmp", {});
     node.disk->write_file("/p/offsets/consumers/name", {});
     node.disk->write_file("/p/offsets/consumers/8.damaged-1", {});
-    const auto loaded = world.run(node, load_offsets(*node.io, "/p"));
+    const auto loaded = world.run(node, load_offsets(*node.io, home));
     ASSERT_TRUE(loaded.has_value());
     EXPECT_EQ(loaded->offsets, (std::vector<ConsumerOffset>{{OffsetOwner::kConsumer, 7, Offset{2}},
                                                             {OffsetOwner::kGroup, 3, Offset{5}}}));
@@ -167,7 +198,7 @@ TEST(OffsetsFile, StoresLoadsAndReportsDamage) {
     }
     EXPECT_TRUE(aside().has_value()) << "an absent one is success";
     EXPECT_FALSE(node.disk->exists("/p/offsets/consumers/8.damaged-2"));
-    EXPECT_TRUE(world.run(node, load_offsets(*node.io, "/absent"))->offsets.empty());
+    EXPECT_TRUE(world.run(node, load_offsets(*node.io, {.directory = "/absent"}))->offsets.empty());
     EXPECT_TRUE(
         world.run(node, remove_offset_file(*node.io, "/absent", OffsetOwner::kGroup, 4, true))
             .has_value());

@@ -26,23 +26,54 @@ std::string directory_of(const std::string& partition_directory, OffsetOwner own
            (owner == OffsetOwner::kConsumer ? "/offsets/consumers" : "/offsets/groups");
 }
 
-FileKind kind_of(OffsetOwner owner) noexcept {
-    return owner == OffsetOwner::kGroup ? FileKind::kGroupOffset : FileKind::kConsumerOffset;
+/// What a file's checksum names besides its value.
+struct Place {
+    FileKind kind;
+    FileKind unbound_kind;  ///< of the form before, which names nothing else
+    std::uint32_t id = 0;
+};
+
+constexpr Place kMark{.kind = FileKind::kOffsetMark, .unbound_kind = FileKind::kUnboundOffsetMark};
+
+Place place_of(OffsetOwner owner, std::uint32_t id) noexcept {
+    if (owner == OffsetOwner::kGroup) {
+        return {.kind = FileKind::kGroupOffset,
+                .unbound_kind = FileKind::kUnboundGroupOffset,
+                .id = id};
+    }
+    return {.kind = FileKind::kConsumerOffset,
+            .unbound_kind = FileKind::kUnboundConsumerOffset,
+            .id = id};
 }
 
-std::array<std::byte, kOffsetFileBytes> encode(FileKind kind, std::uint64_t value) noexcept {
+std::uint64_t checksum_of(const OffsetsHome& home, const Place& place,
+                          std::uint64_t value) noexcept {
+    std::byte bytes[32];
+    store<std::uint32_t>(bytes, 0, static_cast<std::uint32_t>(place.kind));
+    store<std::uint32_t>(bytes, 4, place.id);
+    store<std::uint64_t>(bytes, 8, home.partition.value());
+    store<std::uint64_t>(bytes, 16, home.incarnation.value());
+    store<std::uint64_t>(bytes, 24, value);
+    return detail::checksum(bytes);
+}
+
+std::array<std::byte, kOffsetFileBytes> encode(const OffsetsHome& home, const Place& place,
+                                               std::uint64_t value) noexcept {
     std::array<std::byte, kOffsetFileBytes> bytes{};
     store<std::uint64_t>(bytes, 0, value);
-    store<std::uint64_t>(bytes, 8, detail::kind_checksum(kind, value));
+    store<std::uint64_t>(bytes, 8, checksum_of(home, place, value));
     return bytes;
 }
 
-std::optional<std::uint64_t> decode(FileKind kind, ConstBytes bytes) noexcept {
+std::optional<std::uint64_t> decode(const OffsetsHome& home, const Place& place,
+                                    ConstBytes bytes) noexcept {
     if (bytes.size() != kOffsetFileBytes) {
         return std::nullopt;
     }
     const auto value = load<std::uint64_t>(bytes, 0);
-    return load<std::uint64_t>(bytes, 8) == detail::kind_checksum(kind, value)
+    const auto check = load<std::uint64_t>(bytes, 8);
+    return check == checksum_of(home, place, value) ||
+                   check == detail::kind_checksum(place.unbound_kind, value)
                ? std::optional(value)
                : std::nullopt;
 }
@@ -58,19 +89,20 @@ std::optional<std::uint32_t> parse_id(std::string_view name) noexcept {
 
 /// Empty: the file does not verify.
 Task<Result<std::optional<std::uint64_t>>> read_file(runtime::IoBackend& io,
-                                                     const std::string& path, FileKind kind) {
+                                                     const OffsetsHome& home,
+                                                     const std::string& path, Place place) {
     GALGO_CO_TRY_ASSIGN(const runtime::FileHandle file,
                         co_await runtime::open(io, path, runtime::OpenMode::kRead));
     std::byte bytes[kOffsetFileBytes + 1];
     const Result<std::size_t> got = co_await runtime::read(io, file, bytes, 0);
     (void)co_await runtime::close(io, file);
     GALGO_CO_TRY(got);
-    co_return decode(kind, ConstBytes(bytes, *got));
+    co_return decode(home, place, ConstBytes(bytes, *got));
 }
 
-Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition_directory,
-                            OffsetOwner owner, LoadedOffsets& loaded) {
-    const std::string directory = directory_of(partition_directory, owner);
+Task<Status> load_directory(runtime::IoBackend& io, const OffsetsHome& home, OffsetOwner owner,
+                            LoadedOffsets& loaded) {
+    const std::string directory = directory_of(home.directory, owner);
     const auto entries = io.list_directory(directory);
     if (!entries.has_value()) {
         if (entries.error().os_errno == ENOENT) {
@@ -89,7 +121,7 @@ Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition
             continue;
         }
         GALGO_CO_TRY_ASSIGN(const std::optional<std::uint64_t> offset,
-                            co_await read_file(io, path, kind_of(owner)));
+                            co_await read_file(io, home, path, place_of(owner, *id)));
         if (offset.has_value()) {
             loaded.offsets.push_back({.owner = owner, .id = *id, .offset = Offset{*offset}});
         } else {
@@ -101,13 +133,14 @@ Task<Status> load_directory(runtime::IoBackend& io, const std::string& partition
 
 }  // namespace
 
-std::array<std::byte, kOffsetFileBytes> encode_offset_file(OffsetOwner owner,
-                                                           Offset offset) noexcept {
-    return encode(kind_of(owner), offset.value());
+std::array<std::byte, kOffsetFileBytes> encode_offset_file(const OffsetsHome& home,
+                                                           const ConsumerOffset& offset) noexcept {
+    return encode(home, place_of(offset.owner, offset.id), offset.offset.value());
 }
 
-std::optional<Offset> decode_offset_file(OffsetOwner owner, ConstBytes bytes) noexcept {
-    const std::optional<std::uint64_t> value = decode(kind_of(owner), bytes);
+std::optional<Offset> decode_offset_file(const OffsetsHome& home, OffsetOwner owner,
+                                         std::uint32_t id, ConstBytes bytes) noexcept {
+    const std::optional<std::uint64_t> value = decode(home, place_of(owner, id), bytes);
     return value.has_value() ? std::optional(Offset{*value}) : std::nullopt;
 }
 
@@ -116,28 +149,28 @@ std::string offset_file_path(const std::string& partition_directory, OffsetOwner
     return directory_of(partition_directory, owner) + '/' + std::to_string(id);
 }
 
-Task<Status> write_offset_file(runtime::IoBackend& io, std::string partition_directory,
-                               ConsumerOffset offset, bool sync) {
-    const std::string directory = directory_of(partition_directory, offset.owner);
+Task<Status> write_offset_file(runtime::IoBackend& io, OffsetsHome home, ConsumerOffset offset,
+                               bool sync) {
+    const std::string directory = directory_of(home.directory, offset.owner);
     GALGO_CO_TRY(co_await detail::replace_file(io, directory, std::to_string(offset.id),
-                                               encode_offset_file(offset.owner, offset.offset)));
+                                               encode_offset_file(home, offset)));
     if (sync) {
         GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
         // The directories may be new.
-        GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory + "/offsets"));
-        GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory));
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, home.directory + "/offsets"));
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, home.directory));
     }
     co_return Status{};
 }
 
-Task<Status> write_offset_checkpoint(runtime::IoBackend& io, std::string partition_directory,
-                                     OpNumber op, bool sync) {
-    const std::string directory = partition_directory + "/offsets";
+Task<Status> write_offset_checkpoint(runtime::IoBackend& io, OffsetsHome home, OpNumber op,
+                                     bool sync) {
+    const std::string directory = home.directory + "/offsets";
     GALGO_CO_TRY(co_await detail::replace_file(io, directory, std::string(kCheckpoint),
-                                               encode(FileKind::kOffsetMark, op.value())));
+                                               encode(home, kMark, op.value())));
     if (sync) {
         GALGO_CO_TRY(co_await runtime::sync_directory(io, directory));
-        GALGO_CO_TRY(co_await runtime::sync_directory(io, partition_directory));
+        GALGO_CO_TRY(co_await runtime::sync_directory(io, home.directory));
     }
     co_return Status{};
 }
@@ -166,13 +199,13 @@ Task<Status> keep_damaged_offset(runtime::IoBackend& io, std::string partition_d
                                          std::to_string(id));
 }
 
-Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, std::string partition_directory) {
+Task<Result<LoadedOffsets>> load_offsets(runtime::IoBackend& io, OffsetsHome home) {
     LoadedOffsets loaded;
-    GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kConsumer, loaded));
-    GALGO_CO_TRY(co_await load_directory(io, partition_directory, OffsetOwner::kGroup, loaded));
-    const std::string checkpoint = partition_directory + "/offsets/" + std::string(kCheckpoint);
+    GALGO_CO_TRY(co_await load_directory(io, home, OffsetOwner::kConsumer, loaded));
+    GALGO_CO_TRY(co_await load_directory(io, home, OffsetOwner::kGroup, loaded));
+    const std::string checkpoint = home.directory + "/offsets/" + std::string(kCheckpoint);
     const Result<std::optional<std::uint64_t>> mark =
-        co_await read_file(io, checkpoint, FileKind::kOffsetMark);
+        co_await read_file(io, home, checkpoint, kMark);
     if (mark.has_value() && mark->has_value()) {
         loaded.checkpoint = OpNumber{**mark};
     } else if (mark.has_value()) {

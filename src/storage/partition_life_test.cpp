@@ -17,7 +17,7 @@ const std::string kOffsetPath = kTestLogDirectory + "/offsets/consumers/1";
 Status store_offset_file(Rig& rig) {
     return rig.world.run(
         rig.node,
-        write_offset_file(*rig.node.io, kTestLogDirectory,
+        write_offset_file(*rig.node.io, rig.offsets_home(),
                           {.owner = OffsetOwner::kConsumer, .id = 1, .offset = Offset{9}}, true));
 }
 

@@ -22,6 +22,7 @@
 #include "runtime/io_await.hpp"
 #include "runtime_sim/test_world.hpp"
 #include "storage/journal_replay.hpp"
+#include "storage/offsets_file.hpp"
 #include "storage/partition_log.hpp"
 #include "storage/segment_format.hpp"
 #include "storage/shard_journal.hpp"
@@ -313,6 +314,10 @@ struct Rig {
         scope.reset();
         context.reset();
         journal.reset();
+    }
+
+    [[nodiscard]] OffsetsHome offsets_home() const {
+        return {.directory = kTestLogDirectory, .partition = kTestKey, .incarnation = incarnation};
     }
 
     runtime_sim::TestWorld world;

@@ -33,7 +33,8 @@ namespace {
 constexpr std::size_t kInputBytesMax = 4096;
 
 // docs/formats/offsets.md, segment.md
-constexpr std::string_view kOffsetKind = "GCO1";
+constexpr std::string_view kOffsetKind = "GCO2";
+constexpr std::string_view kUnboundOffsetKind = "GCO1";  // of the form before
 constexpr std::string_view kIncarnationKind = "GNC1";
 
 /// Of a value of 8 bytes, under a kind of 4.
@@ -45,22 +46,43 @@ std::uint64_t kind_checksum(std::string_view kind, ConstBytes value) {
 }
 
 // ---- consumer offsets
+constexpr std::uint32_t kConsumer = 7;
+const storage::OffsetsHome kHome{
+    .directory = "/p", .partition = PartitionKey{5}, .incarnation = Incarnation{3}};
+
+/// Of a value of 8 bytes in the file of that consumer.
+std::uint64_t offset_checksum(ConstBytes value) {
+    std::array<std::byte, 32> bytes{};
+    std::ranges::copy(std::as_bytes(std::span(kOffsetKind)), bytes.begin());
+    store<std::uint32_t>(bytes, 4, kConsumer);
+    store<std::uint64_t>(bytes, 8, kHome.partition.value());
+    store<std::uint64_t>(bytes, 16, kHome.incarnation.value());
+    std::ranges::copy(value.first(8), bytes.begin() + 24);
+    return crypto::xxh3_64(bytes);
+}
+
 void check_offset_file(ConstBytes bytes) {
     runtime_sim::TestWorld world(1);
     runtime_sim::Node& node = world.add_node();
     node.disk->write_file("/p/offsets/consumers/7", bytes);
-    const auto loaded = world.run(node, storage::load_offsets(*node.io, "/p"));
+    const auto loaded = world.run(node, storage::load_offsets(*node.io, kHome));
     GALGO_CHECK(loaded.has_value());
     GALGO_CHECK(loaded->offsets.size() + loaded->damaged.size() == 1);
-    const auto offset = storage::decode_offset_file(storage::OffsetOwner::kConsumer, bytes);
-    GALGO_CHECK(!storage::decode_offset_file(storage::OffsetOwner::kGroup, bytes) || !offset);
+    const auto decode = [bytes](storage::OffsetOwner owner) {
+        return storage::decode_offset_file(kHome, owner, kConsumer, bytes);
+    };
+    const auto offset = decode(storage::OffsetOwner::kConsumer);
+    GALGO_CHECK(!decode(storage::OffsetOwner::kGroup) || !offset);
     GALGO_CHECK(offset.has_value() == !loaded->offsets.empty());
     if (!offset.has_value()) {
         return;
     }
     GALGO_CHECK(loaded->offsets.front().offset == *offset);
-    const auto encoded = storage::encode_offset_file(storage::OffsetOwner::kConsumer, *offset);
-    GALGO_CHECK(std::ranges::equal(bytes, encoded));
+    const auto encoded = storage::encode_offset_file(
+        kHome, {.owner = storage::OffsetOwner::kConsumer, .id = kConsumer, .offset = *offset});
+    GALGO_CHECK(load<std::uint64_t>(encoded, 8) == offset_checksum(bytes));
+    GALGO_CHECK(std::ranges::equal(bytes, encoded) ||
+                load<std::uint64_t>(bytes, 8) == kind_checksum(kUnboundOffsetKind, bytes));
 }
 
 // ---- FORMAT
@@ -175,8 +197,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" void seal_fuzz_input(std::uint8_t* data, std::size_t size, bool structure) {
     const auto bytes = std::as_writable_bytes(std::span(data, size));
     if (size == 17 && (structure || data[0] % 2 == 0)) {
-        const std::string_view kind =
-            data[0] % 4 == 2 ? galgo::fuzz::kIncarnationKind : galgo::fuzz::kOffsetKind;
-        galgo::store<std::uint64_t>(bytes, 9, galgo::fuzz::kind_checksum(kind, bytes.subspan(1)));
+        const auto value = bytes.subspan(1);
+        galgo::store<std::uint64_t>(
+            bytes, 9,
+            data[0] % 4 == 2 ? galgo::fuzz::kind_checksum(galgo::fuzz::kIncarnationKind, value)
+                             : galgo::fuzz::offset_checksum(value));
     }
 }

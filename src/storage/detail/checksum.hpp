@@ -17,11 +17,14 @@ namespace galgo::storage::detail {
 /// Small files of one value: the kind is under the checksum, so that a file of one kind does not
 /// verify under the name of another.
 enum class FileKind : std::uint32_t {
-    kConsumerOffset = 0x314f4347,  ///< "GCO1"
-    kGroupOffset = 0x314f4747,     ///< "GGO1"
-    kOffsetMark = 0x314d4f47,      ///< "GOM1"
-    kIncarnation = 0x31434e47,     ///< "GNC1"
-    kRetained = 0x31545247,        ///< "GRT1"
+    kConsumerOffset = 0x324f4347,         ///< "GCO2"
+    kGroupOffset = 0x324f4747,            ///< "GGO2"
+    kOffsetMark = 0x324d4f47,             ///< "GOM2"
+    kUnboundConsumerOffset = 0x314f4347,  ///< "GCO1"
+    kUnboundGroupOffset = 0x314f4747,     ///< "GGO1"
+    kUnboundOffsetMark = 0x314d4f47,      ///< "GOM1"
+    kIncarnation = 0x31434e47,            ///< "GNC1"
+    kRetained = 0x31545247,               ///< "GRT1"
 };
 
 /// XXH3-64 of (kind u32, value u64).
