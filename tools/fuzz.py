@@ -103,12 +103,12 @@ class Run:
     def explain(self) -> None:
         """What to type to see it again."""
         print(f"{self.name}: exit {self.status}, its output is in {os.path.relpath(self.log)}", file=sys.stderr)
+        # With a finding that is the stack, and a short input in base64: the file may be gone with the machine.
+        for line in self.log.read_text(errors="replace").splitlines()[-50:]:
+            print(f"  {line}", file=sys.stderr)
         for path in self.found:
             words = [os.path.relpath(self.binary), os.path.relpath(path)]
             print(f"  again: {shlex.join(words)}", file=sys.stderr)
-        if not self.found:
-            for line in self.log.read_text(errors="replace").splitlines()[-10:]:
-                print(f"  {line}", file=sys.stderr)
 
 
 def main() -> int:
