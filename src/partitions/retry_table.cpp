@@ -122,7 +122,7 @@ void RetryTable::end_session(SessionId session) noexcept {
 
 void RetryTable::clear(Window& window) noexcept {
     bytes_ -= window.entries.capacity() * sizeof(Entry);
-    window.entries = {};
+    window.entries = std::vector<Entry>();  // "= {}" would keep the memory
     window.highest = 0;
     window.in_flight = 0;
     window.next = 0;

@@ -134,5 +134,28 @@ TEST_F(RetryTableTest, MemoryIsBoundedAndWhatIsUsedStays) {
     EXPECT_EQ(answer(send_of(1, 7, 4999)), 4999U);
 }
 
+// What a purge frees is counted once, or the count wraps and every window seems too much.
+TEST_F(RetryTableTest, LivesOneAfterTheOtherTakeNoMoreMemoryThanTheFirst) {
+    std::size_t first = 0;
+    for (std::uint64_t life = 1; life <= 100; ++life) {
+        for (std::uint64_t request = 1; request <= 10; ++request) {
+            RetryTable::Send send = send_of(request);
+            send.incarnation = Incarnation{life};
+            confirm(send, 1000 * life + request);
+            ASSERT_EQ(answer(send), 1000 * life + request);
+        }
+        first = life == 1 ? table.bytes() : first;
+        ASSERT_EQ(table.bytes(), first) << "life " << life;
+        ASSERT_EQ(table.window_count(), 1U);
+    }
+    RetryTable::Send other = send_of(1, 7, 4);
+    other.incarnation = Incarnation{100};
+    confirm(other, 1);
+    EXPECT_EQ(answer(other), 1U);
+    table.end_session(SessionId{3});
+    table.end_session(SessionId{4});
+    EXPECT_EQ(table.bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace galgo::partitions
