@@ -109,6 +109,8 @@ Driver::Driver(const RunOptions& options)
         models_.emplace_back();
         models_.back().persisted = persisted;
         models_.back().offsets_persisted = offsets_persisted;
+        say(std::format("  {}: {}, offsets {}", i, persisted ? "persisted" : "replicated",
+                        offsets_persisted ? "persisted" : "replicated"));
         sends_.emplace_back();
     }
 }
@@ -261,6 +263,7 @@ Sent Driver::draw_send(std::size_t index) {
         // Clients that number on their own repeat numbers.
         std::uint64_t& next = sends.next_request[sent.session];
         const bool again = next > 4 && random_.percent(5);
+        sent.place = sends.placed[sent.session]++;
         sent.producer = {.session = SessionId{sessions_[sent.session]},
                          .request = RequestNumber{again ? next - random_.below(4) : ++next}};
     }
@@ -296,10 +299,6 @@ Attempt Driver::attempt_of(ConstBytes batch) {
 void Driver::note_sent(std::size_t index, const Sent& sent, const Result<Offset>& base) {
     PartitionModel& m = model(index);
     Sends& sends = sends_[index];
-    std::uint64_t place = 0;
-    if (sent.session < kSessions) {
-        place = sends.placed[sent.session]++;
-    }
     note_faults();
     if (!base.has_value()) {
         ++result_.failed;
@@ -309,6 +308,10 @@ void Driver::note_sent(std::size_t index, const Sent& sent, const Result<Offset>
             return;
         }
         m.fail_send(sent.serial, wall_now());
+        if (options_.log) {
+            say(std::format("  {}: send {} failed: {}", index, sent.serial,
+                            to_string(base.error())));
+        }
         if (!faulty_) {
             differ(std::format("send {} failed without a fault: {}", sent.serial,
                                to_string(base.error())));
@@ -321,16 +324,19 @@ void Driver::note_sent(std::size_t index, const Sent& sent, const Result<Offset>
         --told;
     }
     trace_.add(told);
-    if (in_burst_ == 0 && !m.failed_since_start && m.committed_end > 1 &&
-        told != m.committed_end) {
+    if (in_burst_ == 0 && !m.failed_since_start && m.committed_end > 1 && told != m.committed_end) {
         differ(std::format("send {} stands at {}, and the log ended at {}", sent.serial, told,
                            m.committed_end));
         return;
     }
     check(m.acknowledge(sent.serial, told, wall_now()));
+    if (options_.log) {
+        say(std::format("  {}: send {} ({}.{}) at {}..{}", index, sent.serial,
+                        sent.producer.session.value(), sent.producer.request.value(), told,
+                        told + sent.count));
+    }
     Sent known = sent;
     known.base = told;
-    known.place = place;
     sends.recent.push_back(known);
     if (sends.recent.size() > kRecentSends) {
         sends.recent.pop_front();
@@ -357,8 +363,8 @@ void Driver::append(std::size_t index) {
 Task<void> Driver::send_one(coro::Anchor<Driver> driver, std::size_t index, Sent sent) {
     memory::BufRef batch = driver->build(sent);
     driver->model(index).begin_send(sent.serial, driver->attempt_of(batch.bytes()));
-    const Result<Offset> base = co_await send_task(driver->world_, index, std::move(batch),
-                                                   sent.count, sent.producer);
+    const Result<Offset> base =
+        co_await send_task(driver->world_, index, std::move(batch), sent.count, sent.producer);
     if (!driver->world_.crashed()) {
         driver->note_sent(index, sent, base);
     }
@@ -384,8 +390,7 @@ void Driver::retry(std::size_t index) {
         return;
     }
     const Sent& known = sends.recent[random_.below(sends.recent.size())];
-    if (known.session >= kSessions ||
-        known.producer.session.value() != sessions_[known.session] ||
+    if (known.session >= kSessions || known.producer.session.value() != sessions_[known.session] ||
         sends.placed[known.session] - known.place > kWindowSafe) {
         return;
     }
@@ -393,8 +398,7 @@ void Driver::retry(std::size_t index) {
     if (options_.plant == Plant::kForgetRetries && random_.percent(10)) {
         world_.table().retries().end_session(sent.producer.session);
     }
-    const auto base =
-        world_.run(send_task, world_, index, build(sent), sent.count, sent.producer);
+    const auto base = world_.run(send_task, world_, index, build(sent), sent.count, sent.producer);
     if (!base.has_value()) {
         crash_somehow();
         return;
@@ -412,9 +416,10 @@ void Driver::retry(std::size_t index) {
 // ---- stored offsets
 
 ConsumerKey Driver::draw_consumer() {
-    return {.kind = random_.percent(60) ? wire::ConsumerKind::kConsumer : wire::ConsumerKind::kGroup,
-            .id = static_cast<std::uint32_t>(
-                1 + random_.below(random_.percent(90) ? 4 : World::kConsumerOffsetsMax + 2))};
+    return {
+        .kind = random_.percent(60) ? wire::ConsumerKind::kConsumer : wire::ConsumerKind::kGroup,
+        .id = static_cast<std::uint32_t>(
+            1 + random_.below(random_.percent(90) ? 4 : World::kConsumerOffsetsMax + 2))};
 }
 
 void Driver::store_offset(std::size_t index) {
@@ -431,8 +436,8 @@ void Driver::store_offset(std::size_t index) {
     const bool dropped = options_.plant == Plant::kDropStore && random_.percent(5) &&
                          offset < m.committed_end && m.may_store(key, World::kConsumerOffsetsMax);
     const bool may = m.may_store(key, World::kConsumerOffsetsMax);
-    const auto stored = dropped ? std::optional(Status{})
-                                : world_.run(store_task, world_, index, key, offset);
+    const auto stored =
+        dropped ? std::optional(Status{}) : world_.run(store_task, world_, index, key, offset);
     if (!stored.has_value()) {
         m.attempt_store(key, offset);
         crash_somehow();
@@ -552,8 +557,8 @@ void Driver::clean(std::size_t index) {
     check_counters(index);
     if (!cleaned->has_value()) {
         if (!faulty_) {
-            differ(std::format("retention failed without a fault: {}",
-                               to_string(cleaned->error())));
+            differ(
+                std::format("retention failed without a fault: {}", to_string(cleaned->error())));
         }
         return;
     }
@@ -563,10 +568,9 @@ void Driver::clean(std::size_t index) {
     }
     m.trim_bound = m.first;
     m.stable_first = std::max(m.stable_first, m.first);
-    const bool all_expired =
-        plan_.expiry_us != 0 && !m.needed_from().has_value() && !m.messages.empty() &&
-        m.messages.back().timestamp != 0 &&
-        m.messages.back().timestamp + plan_.expiry_us <= now;
+    const bool all_expired = plan_.expiry_us != 0 && !m.needed_from().has_value() &&
+                             !m.messages.empty() && m.messages.back().timestamp != 0 &&
+                             m.messages.back().timestamp + plan_.expiry_us <= now;
     if (all_expired) {
         differ(std::format("everything is expired and needed by nobody, and {} is there",
                            describe(m.messages.back())));
@@ -578,8 +582,8 @@ void Driver::delete_segments(std::size_t index) {
     m.wanted_end = m.committed_end;
     m.trim_bound =
         std::max(m.trim_bound, std::min(m.wanted_end, m.needed_from().value_or(m.wanted_end)));
-    const auto deleted = world_.run(delete_task, world_, index,
-                                    static_cast<std::uint32_t>(random_.between(1, 3)));
+    const auto deleted =
+        world_.run(delete_task, world_, index, static_cast<std::uint32_t>(random_.between(1, 3)));
     if (!deleted.has_value()) {
         crash_somehow();
         return;
@@ -654,9 +658,9 @@ void Driver::arm_fault(bool at_boot) {
         faulty_ = true;
         say("  the disk is nearly full");
     } else if (plan_.error_faults && (!at_boot || plan_.boot_faults)) {
-        constexpr std::array kOps{DiskOp::kOpen,     DiskOp::kRead,   DiskOp::kWrite,
-                                  DiskOp::kSync,     DiskOp::kSync,   DiskOp::kWrite,
-                                  DiskOp::kTruncate, DiskOp::kRename, DiskOp::kUnlink,
+        constexpr std::array kOps{DiskOp::kOpen,          DiskOp::kRead,   DiskOp::kWrite,
+                                  DiskOp::kSync,          DiskOp::kSync,   DiskOp::kWrite,
+                                  DiskOp::kTruncate,      DiskOp::kRename, DiskOp::kUnlink,
                                   DiskOp::kMakeDirectory, DiskOp::kClose};
         const DiskOp op = kOps[random_.below(kOps.size())];
         const bool passing = (op == DiskOp::kWrite || op == DiskOp::kOpen ||
@@ -786,8 +790,8 @@ void Driver::crash(CrashKind kind) {
         for (const std::string& path : world_.disk().list_all()) {
             if (path.ends_with(".log")) {
                 const auto bytes = world_.disk().read_file(path);
-                static_cast<void>(world_.disk().truncate_to(
-                    path, bytes.has_value() ? bytes->size() / 2 : 0));
+                static_cast<void>(
+                    world_.disk().truncate_to(path, bytes.has_value() ? bytes->size() / 2 : 0));
             }
         }
     }
@@ -822,8 +826,7 @@ void Driver::boot() {
             break;
         }
         if (started.has_value() && !started->has_value() && !faulty_) {
-            differ(std::format("a start without a fault failed: {}",
-                               to_string(started->error())));
+            differ(std::format("a start without a fault failed: {}", to_string(started->error())));
             return;
         }
         const bool power = plan_.power && random_.percent(50);

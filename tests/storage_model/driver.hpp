@@ -101,8 +101,8 @@ class Driver : public coro::Anchored {
 
     // laws.cpp
     void poll(std::size_t index);
-    void check_poll(std::size_t index, const partitions::PollRequest& request,
-                    std::uint64_t from, const partitions::PollResult& result);
+    void check_poll(std::size_t index, const partitions::PollRequest& request, std::uint64_t from,
+                    const partitions::PollResult& result);
     void check_stored(std::size_t index, partitions::ConsumerKey key);
     void check_counters(std::size_t index);
     void scan(std::size_t index, bool& whole);
@@ -130,8 +130,8 @@ class Driver : public coro::Anchored {
     std::optional<Crash> unresolved_;  ///< of a start that did not see everything yet
     Armed armed_ = Armed::kNothing;
     std::uint64_t fault_count_ = 0;
-    bool faulty_ = false;   ///< something struck this process: errors are to be expected
-    bool poisoned_ = false; ///< something that does not pass by itself
+    bool faulty_ = false;    ///< something struck this process: errors are to be expected
+    bool poisoned_ = false;  ///< something that does not pass by itself
     bool is_full_ = false;
     std::size_t in_burst_ = 0;
 };

@@ -93,17 +93,14 @@ double cpu_seconds() {
 }
 
 std::string replay_command(std::uint64_t seed, const Options& options) {
-    return std::format("galgo-log-model {}{} --log", seed,
-                       options.plant == Plant::kNone
-                           ? ""
-                           : std::format(" --plant {}", options.plant_name));
+    return std::format(
+        "galgo-log-model {}{} --log", seed,
+        options.plant == Plant::kNone ? "" : std::format(" --plant {}", options.plant_name));
 }
 
 RunResult run_seed(std::uint64_t seed, const Options& options) {
-    const RunOptions run{.seed = seed,
-                         .operations = kOperationsOfARun,
-                         .plant = options.plant,
-                         .log = options.log};
+    const RunOptions run{
+        .seed = seed, .operations = kOperationsOfARun, .plant = options.plant, .log = options.log};
     RunResult result = std::make_unique<Driver>(run)->run();
     if (options.twice && !result.difference.has_value() &&
         std::make_unique<Driver>(run)->run().trace != result.trace) {
@@ -200,8 +197,9 @@ int find_plants(const Options& options, Totals& totals) {
     Options one = options;
     one.jobs = 1;
     one.seeds = kPlantOperationsMax / kOperationsOfARun;
-    std::fputs(std::format("| {:<18} | {:>10} |\n| --- | ---: |\n", "planted", "operations").c_str(),
-               stdout);
+    std::fputs(
+        std::format("| {:<18} | {:>10} |\n| --- | ---: |\n", "planted", "operations").c_str(),
+        stdout);
     for (const PlantName& plant : kPlants) {
         totals = {};
         one.plant = plant.plant;
@@ -279,11 +277,12 @@ std::optional<Options> parse(int count, char** arguments) {
 int main(int count, char** arguments) {
     const std::optional<Options> options = parse(count, arguments);
     if (!options.has_value()) {
-        std::fputs("usage: log-model [SEED] [--ops N] [--seeds N] [--jobs N] [--twice] [--log] "
-                   "[--quiet]\n"
-                   "       [--plant NAME]  with a planted mistake\n"
-                   "       [--plants]      each planted mistake must be found\n",
-                   stderr);
+        std::fputs(
+            "usage: log-model [SEED] [--ops N] [--seeds N] [--jobs N] [--twice] [--log] "
+            "[--quiet]\n"
+            "       [--plant NAME]  with a planted mistake\n"
+            "       [--plants]      each planted mistake must be found\n",
+            stderr);
         return kUsage;
     }
     void* const memory = ::mmap(nullptr, sizeof(Totals) * kJobsMax, PROT_READ | PROT_WRITE,

@@ -29,6 +29,22 @@ void PartitionModel::begin_send(std::uint64_t serial, Attempt attempt) {
     attempts.emplace(serial, std::move(attempt));
 }
 
+/// Sends that a loss of power took, if others stand in their place now. A start with faults leaves
+/// that open.
+void PartitionModel::forget_unknown(std::uint64_t from, std::uint64_t end) {
+    std::set<std::uint64_t> serials;
+    for (std::size_t i = index_of(from); i < messages.size() && messages[i].offset < end; ++i) {
+        if (!messages[i].here && !messages[i].must) {
+            serials.insert(messages[i].serial);
+        }
+    }
+    if (!serials.empty()) {
+        std::erase_if(messages, [&](const Message& message) {
+            return serials.contains(message.serial) && !message.here && !message.must;
+        });
+    }
+}
+
 Difference PartitionModel::place(std::uint64_t serial, const Attempt& attempt, std::uint64_t base,
                                  bool acknowledged) {
     const std::uint64_t end = base + attempt.checksums.size();
@@ -36,6 +52,7 @@ Difference PartitionModel::place(std::uint64_t serial, const Attempt& attempt, s
         return std::format("send {} stands at {}, but {} was told before it began", serial, base,
                            attempt.floor);
     }
+    forget_unknown(base, end);
     const std::size_t at = index_of(base);
     if (at < messages.size() && messages[at].offset < end) {
         return std::format("send {} at {}..{} has an offset of {}", serial, base, end,
@@ -62,8 +79,7 @@ Difference PartitionModel::acknowledge(std::uint64_t serial, std::uint64_t base,
     const auto found = attempts.find(serial);
     const std::size_t at = index_of(base);
     if (found == attempts.end()) {  // a reader was faster
-        if (at >= messages.size() || messages[at].offset != base ||
-            messages[at].serial != serial) {
+        if (at >= messages.size() || messages[at].offset != base || messages[at].serial != serial) {
             return std::format("send {} was told {}, and stands elsewhere", serial, base);
         }
         for (std::size_t i = at; i < messages.size() && messages[i].serial == serial; ++i) {
@@ -102,6 +118,11 @@ std::size_t PartitionModel::index_of(std::uint64_t offset) const {
 
 Difference PartitionModel::see(const SeenMessage& seen) {
     std::size_t at = index_of(seen.offset);
+    if (at < messages.size() && messages[at].offset == seen.offset &&
+        messages[at].serial != seen.serial) {
+        forget_unknown(seen.offset, seen.offset + 1);
+        at = index_of(seen.offset);
+    }
     if (at == messages.size() || messages[at].offset != seen.offset) {
         const auto attempt = attempts.find(seen.serial);
         if (attempt == attempts.end()) {
@@ -229,8 +250,7 @@ Difference PartitionModel::recover_offset(partitions::ConsumerKey key, bool is_d
     const auto text = [](std::optional<std::uint64_t> offset) {
         return offset.has_value() ? std::to_string(*offset) : std::string("none");
     };
-    if (is_damaged && whole && (offsets_persisted || crash != Crash::kPower) &&
-        !consumer.damaged) {
+    if (is_damaged && whole && (offsets_persisted || crash != Crash::kPower) && !consumer.damaged) {
         return std::format("the stored offset of consumer {} is damaged", key.id);
     }
     if (!is_damaged && !allowed.contains(found)) {
@@ -257,8 +277,8 @@ Difference PartitionModel::recover_offset(partitions::ConsumerKey key, bool is_d
 void PartitionModel::crash(Crash crash) {
     const bool power = crash == Crash::kPower;
     for (Message& message : messages) {
-        message.must = !power      ? message.must || message.acknowledged || message.seen ||
-                                    message.stable
+        message.must = !power
+                           ? message.must || message.acknowledged || message.seen || message.stable
                        : persisted ? message.acknowledged
                                    : message.stable;
         message.here = false;
@@ -268,6 +288,7 @@ void PartitionModel::crash(Crash crash) {
         attempt.ended = true;
     }
     if (power && !persisted) {
+        lost_unstable = true;
         first = stable_first;
         told_end = stable_first;
         for (const Message& message : messages) {

@@ -80,6 +80,7 @@ class PartitionModel {
     std::uint64_t wanted_end = 0;     ///< deletions that were asked for do not reach further
     std::uint64_t trim_bound = 0;     ///< messages before it may be gone
     bool failed_since_start = false;  ///< some offsets of this run are holes
+    bool lost_unstable = false;       ///< a loss of power may have taken some
     bool tainted = false;             ///< a sync failed: what looks stable may not be
 
     /// Everything of it is gone, on purpose.
@@ -119,8 +120,9 @@ class PartitionModel {
     void set_all_stable();
 
  private:
-    [[nodiscard]] Difference place(std::uint64_t serial, const Attempt& attempt,
-                                   std::uint64_t base, bool acknowledged);
+    void forget_unknown(std::uint64_t from, std::uint64_t end);
+    [[nodiscard]] Difference place(std::uint64_t serial, const Attempt& attempt, std::uint64_t base,
+                                   bool acknowledged);
 };
 
 [[nodiscard]] std::string describe(const Message& message);

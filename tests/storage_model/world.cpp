@@ -77,13 +77,13 @@ Task<Status> World::boot(World& world) {
 
 Task<Result<PartitionHandle>> World::open(std::size_t index) {
     const Place& place = places_[index];
-    Result<PartitionHandle> handle = co_await table_->open(
-        place.key, place.incarnation, place.options,
-        [this, index, life = place.incarnation](const Counters& counters) {
-            if (places_[index].incarnation == life) {
-                places_[index].counters = counters;
-            }
-        });
+    Result<PartitionHandle> handle =
+        co_await table_->open(place.key, place.incarnation, place.options,
+                              [this, index, life = place.incarnation](const Counters& counters) {
+                                  if (places_[index].incarnation == life) {
+                                      places_[index].counters = counters;
+                                  }
+                              });
     co_return handle;
 }
 
