@@ -132,6 +132,7 @@ void Driver::check(Difference found) {
 void Driver::say(std::string text) {
     if (options_.log) {
         std::fputs(std::format("{:>8} {}\n", result_.operations, text).c_str(), stdout);
+        std::fflush(stdout);  // the lines of the server come from a thread
     }
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/check.hpp"
 #include "driver.hpp"
+#include "observe/log.hpp"
 
 namespace {
 
@@ -112,6 +113,9 @@ RunResult run_seed(std::uint64_t seed, const Options& options) {
 int run_job(const Options& options, std::uint64_t job, Totals& totals) {
     const double begin = cpu_seconds();
     int code = 0;
+    if (options.log) {
+        static_cast<void>(galgo::observe::start_log({}));
+    }
     for (std::uint64_t i = job; i < options.seeds && code == 0; i += options.jobs) {
         totals.seed = options.from + i;
         const RunResult result = run_seed(totals.seed, options);
@@ -126,6 +130,9 @@ int run_job(const Options& options, std::uint64_t job, Totals& totals) {
         }
     }
     totals.cpu_seconds += cpu_seconds() - begin;
+    if (options.log) {
+        galgo::observe::stop_log();
+    }
     return code;
 }
 
