@@ -38,6 +38,35 @@ TEST(PartitionLogStop, AFenceOfTheStartIsNoFailureOfTheStop) {
     }
 }
 
+// The kernel calls pages clean on whose write-back a sync has failed: a later sync passes them.
+TEST(PartitionLogStart, WritesAgainWhatAFailedSyncLeftInThePageCache) {
+    for (const bool persisted : {false, true}) {
+        for (const bool stops : {false, true}) {
+            Rig rig(42, {.persisted = persisted});
+            rig.start();
+            ASSERT_TRUE(rig.append_now(2, 5'000).has_value());
+            rig.restart();  // an index entry proves those
+            for (int i = 0; i < 5; ++i) {
+                ASSERT_TRUE(rig.append_now(2, 5'000).has_value());
+            }
+            rig.node.disk->add_fault({.op = DiskOp::kSync, .path_contains = ".log"});
+            EXPECT_FALSE(rig.world.run(rig.node, rig.log->flush_and_sync()).has_value());
+            if (stops) {
+                (void)stop_and_tell(rig, CrashKind::kProcess);
+            } else {
+                rig.crash(CrashKind::kProcess);
+            }
+            rig.start();
+            rig.verify(true);
+            rig.crash(CrashKind::kPower, UnsyncedFate::kLoseAll);
+            rig.start();
+            EXPECT_FALSE(rig.log->fenced().has_value()) << rig.log->fence_text();
+            rig.verify(true);
+            rig.stop();
+        }
+    }
+}
+
 TEST(PartitionLogStop, WhatTheJournalsHoldIsKept) {
     for (const bool persisted : {false, true}) {
         Rig rig(41, {.persisted = persisted});

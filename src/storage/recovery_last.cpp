@@ -1,5 +1,7 @@
 // Opening a partition's log: the last segment, and damage in what of it was stable.
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +26,7 @@ namespace {
 
 /// Of a batch whose header does not say how long it is.
 constexpr std::uint64_t kRemainsBytesMax = 128 * kMiB;
+constexpr std::uint64_t kWriteAgainBytes = 1 * kMiB;
 
 /// Writes the entries from `first` on behind those that the file has. They are derived: a failure
 /// leaves them to the next sync of the log.
@@ -36,6 +39,36 @@ Task<Status> add_entries(runtime::IoBackend& io, std::string path, std::uint64_t
     const Status written = co_await runtime::write_all(io, file, bytes, first * kIndexEntryBytes);
     (void)co_await runtime::close(io, file);
     co_return written;
+}
+
+/// Writes the bytes [from, to) of a log over themselves, so that the next sync covers them.
+Task<Status> write_again(StorageContext& context, runtime::FileHandle file, std::uint64_t from,
+                         std::uint64_t to) {
+    while (from < to) {
+        const auto size =
+            static_cast<std::size_t>(std::min<std::uint64_t>(kWriteAgainBytes, to - from));
+        GALGO_CO_TRY_ASSIGN(BufRef buffer, context.pool.acquire(size, AcquireClass::kReserved));
+        GALGO_CO_TRY_ASSIGN(
+            const std::size_t got,
+            co_await runtime::read(context.io, file, buffer.mutable_bytes().first(size), from));
+        if (got == 0) {
+            co_return fail_os(EIO);
+        }
+        GALGO_CO_TRY(
+            co_await runtime::write_all(context.io, file, buffer.bytes().first(got), from));
+        from += got;
+    }
+    co_return Status{};
+}
+
+/// Where the batch at `position` ends; it was verified before.
+Task<Result<std::uint64_t>> end_of_batch(runtime::IoBackend& io, runtime::FileHandle file,
+                                         std::uint64_t position) {
+    std::array<std::byte, wire::kBatchHeaderSize> bytes{};
+    GALGO_CO_TRY_ASSIGN(const std::size_t got, co_await runtime::read(io, file, bytes, position));
+    GALGO_CO_TRY_ASSIGN(const wire::BatchHeader header,
+                        wire::decode_batch_header(ConstBytes(bytes).first(got)));
+    co_return position + header.batch_length;
 }
 
 }  // namespace
@@ -114,8 +147,17 @@ Task<Status> PartitionLog::recover_last(FileRef file, bool writable, SalvageTurn
             turn.give();
         }
     }
-    // A process that was killed leaves bytes in the page cache that no sync has seen; on a file
-    // that was closed well it costs nothing.
+    // A process that was killed leaves bytes in the page cache that no sync has seen, or that one
+    // has failed on: those count as written, and the next sync would pass them. So what no entry
+    // proves is written again. On a file that was closed well that is nothing.
+    if (!damaged && !damage_in_front.has_value() && walk.last.has_value()) {
+        std::uint64_t proven = 0;
+        if (leads) {
+            GALGO_CO_TRY_ASSIGN(proven,
+                                co_await end_of_batch(context_.io, handle, walk.first->position));
+        }
+        GALGO_CO_TRY(co_await write_again(context_, handle, proven, walk.position));
+    }
     GALGO_CO_TRY(co_await runtime::sync(context_.io, handle));
     last_timestamp_ = std::max(last_timestamp_, segment.last_timestamp);
     if (damaged || (!damage_in_front.has_value() && !whole)) {
