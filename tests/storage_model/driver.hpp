@@ -25,6 +25,8 @@ struct RunOptions {
     std::uint64_t operations = 10'000;
     Plant plant = Plant::kNone;
     bool log = false;
+    /// Failed syncs and losses of power meet in one run.
+    bool lost_syncs = false;
 };
 
 struct RunResult {
@@ -86,6 +88,7 @@ class Driver : public coro::Anchored {
     void stop();
     void crash(runtime_sim::CrashKind kind);
     void crash_somehow();
+    [[nodiscard]] bool may_lose_power() const;
     void boot();
     [[nodiscard]] Sent draw_send(std::size_t index);
     [[nodiscard]] memory::BufRef build(const Sent& sent);
@@ -133,6 +136,8 @@ class Driver : public coro::Anchored {
     bool faulty_ = false;    ///< something struck this process: errors are to be expected
     bool poisoned_ = false;  ///< something that does not pass by itself
     bool is_full_ = false;
+    bool is_healing_ = false;
+    bool sync_failed_ = false;  ///< ever
     std::size_t in_burst_ = 0;
 };
 
