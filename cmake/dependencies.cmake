@@ -16,6 +16,7 @@ endfunction()
 
 galgo_third_party(xxhash HEADER xxhash.h)
 galgo_third_party(argon2 HEADER argon2.h LIBS argon2)
+galgo_third_party(gnutls HEADER gnutls/crypto.h LIBS gnutls)
 galgo_third_party(nettle HEADER nettle/sha2.h LIBS nettle)
 galgo_third_party(boost HEADER boost/beast/http/parser.hpp)
 galgo_third_party(spdlog HEADER spdlog/spdlog.h
