@@ -10,7 +10,7 @@
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/detail/free_name.hpp"
-#include "wire/batch.hpp"
+#include "storage/stored_batch.hpp"
 
 namespace galgo::storage {
 
@@ -258,8 +258,8 @@ Task<Result<std::optional<JournalRecord>>> JournalReplay::judge_record(runtime::
     const auto record = decode_journal_record(ConstBytes(bytes).first(got));
     if (got != bytes.size() || !record.has_value() || record->kind != JournalKind::kBatch ||
         kJournalRecordHeaderBytes + record->body_bytes != length ||
-        wire::BatchView::validate(ConstBytes(bytes).subspan(kJournalRecordHeaderBytes),
-                                  wire::OffsetDeltas::kContiguous)
+        validate_stored(ConstBytes(bytes).subspan(kJournalRecordHeaderBytes),
+                        wire::OffsetDeltas::kContiguous)
             .has_value()) {
         co_return std::nullopt;
     }

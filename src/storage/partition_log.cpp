@@ -40,6 +40,7 @@ PartitionLog::PartitionLog(StorageContext& context, std::string root, std::strin
       log_number_(context.next_log_number()),
       making_directory_(context.ready, 1),
       trimming_(context.ready, 1),
+      encrypting_(context.ready, 1),
       flush_done_(context.ready),
       sync_done_(context.ready),
       scope_(context.ready) {

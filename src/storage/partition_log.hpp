@@ -44,6 +44,7 @@
 #include "storage/segment_format.hpp"
 #include "storage/segment_reader.hpp"
 #include "storage/storage_context.hpp"
+#include "storage/stored_batch.hpp"
 
 namespace galgo::storage {
 
@@ -58,7 +59,7 @@ struct LogOptions {
 
 /// A batch as it will stand in the log: header stamped, offsets and op assigned by the caller.
 struct StampedBatch {
-    memory::BufRef bytes;  ///< 256-byte header and frames
+    memory::BufRef bytes;  ///< 256-byte header and frames, plain or encrypted
     Offset base;           ///< at least end_offset() of the log
     std::uint32_t count = 0;
     Timestamp timestamp;
@@ -163,6 +164,11 @@ class PartitionLog : public coro::Anchored {
     /// at the start, so appends that run side by side keep their order. On an error its offsets
     /// stay a hole.
     coro::Task<Status> append(StampedBatch batch);
+    /// Only with StorageContext::encryption: the batch as it is to be stamped (stamp_encrypted())
+    /// and appended. Those that come side by side leave in their order, and the caller runs on at
+    /// once, so that it can give offsets in that order. One step a MiB, others run in between.
+    /// Errors: of the pool.
+    coro::Task<Result<memory::BufRef>> encrypt(memory::BufRef batch);
     /// Everything up to `op` may be read. Starts a flush when a save threshold is passed.
     /// Synchronous.
     void commit(OpNumber op);
@@ -185,8 +191,9 @@ class PartitionLog : public coro::Anchored {
     [[nodiscard]] ReadPlan plan_read(Offset from, std::uint32_t count, std::uint64_t max_bytes,
                                      Offset committed_end) const;
     /// Damage where the first wanted batch should be is an error (CannotReadMessage,
-    /// InvalidMessageChecksum, InvalidBatchChecksum), and so are lost messages between what is
-    /// wanted and what is there (CannotReadMessage); further on both end the slices before them.
+    /// InvalidMessageChecksum, InvalidBatchChecksum, CannotDecryptData), and so are lost messages
+    /// between what is wanted and what is there (CannotReadMessage); further on both end the slices
+    /// before them.
     coro::Task<Result<ReadSlices>> read(ReadPlan plan);
     /// First message of the first batch with base timestamp >= `timestamp`; end_offset() when there
     /// is none. CannotReadMessage when that batch may be a damaged one.
@@ -432,6 +439,13 @@ class PartitionLog : public coro::Anchored {
     void tell_lost_poll(Offset offset);
     coro::Task<Result<TimeSearch>> find_timestamp(std::size_t segment, Timestamp timestamp);
 
+    // partition_log_cipher.cpp
+    [[nodiscard]] BatchCipher& cipher();
+    coro::Task<Result<memory::BufRef>> encrypt_alone(memory::BufRef batch);
+    coro::Task<Result<memory::BufRef>> decrypt(memory::BufRef batch);
+    Result<memory::BufRef> decrypt_small(const memory::BufRef& batch);
+    std::unexpected<Error> tell_undecryptable(const memory::BufRef& batch, const char* what);
+
     // recovery_open.cpp
     coro::Task<Status> recover(const JournalReplay* replay);
     coro::Task<Result<bool>> look_at_segments(FileRef& last);
@@ -597,8 +611,12 @@ class PartitionLog : public coro::Anchored {
     std::string damage_text_;       ///< why, for operators: the file and what to do
     Offset recovered_end_;          ///< next offset after recovery; complete when the files say so
 
+    std::unique_ptr<BatchCipher> cipher_;  ///< null until something is encrypted or decrypted
+    std::size_t decrypted_in_a_row_ = 0;   ///< bytes since a read last let others run
+
     coro::Semaphore making_directory_;
     coro::Semaphore trimming_;
+    coro::Semaphore encrypting_;
     coro::WaitList flush_done_;
     coro::WaitList sync_done_;
     coro::Scope scope_;

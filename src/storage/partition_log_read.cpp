@@ -56,7 +56,7 @@ class PartitionLog::Collector {
 
     [[nodiscard]] bool few() const noexcept { return left_ <= kFewMessages; }
 
-    /// Takes what is wanted of the batch, which ends behind result.next.
+    /// Takes what is wanted of the batch, which is plain and ends behind result.next.
     Status add(const BufRef& batch, const wire::BatchHeader& header) {
         const std::uint64_t from = std::max(result.next.value(), header.base_offset);
         if (from >= limit_.value()) {
@@ -323,12 +323,20 @@ Task<Result<ReadSlices>> PartitionLog::read(ReadPlan plan) {
         const BufRef& run = plan.tail[i];
         std::size_t at = 0;
         while (at < run.size() && status.has_value() && !collector.done()) {
-            const Result<wire::BatchHeader> header =
-                wire::decode_batch_header(run.bytes().subspan(at));
+            const Result<wire::BatchHeader> header = decode_stored_header(run.bytes().subspan(at));
             GALGO_CHECK(header.has_value());  // it was stamped by us and has not left memory
             const auto length = static_cast<std::size_t>(header->batch_length);
-            status = collector.add(run.slice(at, length), *header);
+            BufRef batch = run.slice(at, length);
             at += length;
+            if (is_encrypted(batch.bytes())) {
+                Result<BufRef> decrypted = co_await decrypt(std::move(batch));
+                if (!decrypted.has_value()) {
+                    status = std::unexpected(decrypted.error());
+                    break;
+                }
+                batch = *std::move(decrypted);
+            }
+            status = collector.add(batch, *header);
         }
     }
     if (status.has_value()) {
@@ -447,6 +455,9 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
             }
         }
         const Offset end(step.header.base_offset + step.header.message_count);
+        if (is_encrypted(step.bytes.bytes())) {
+            GALGO_CO_TRY_ASSIGN(step.bytes, co_await decrypt(std::move(step.bytes)));
+        }
         GALGO_CO_TRY(collector.add(step.bytes, step.header));
         delivered = true;
         if (collector.result.next == end) {

@@ -4,6 +4,7 @@
 #include "observe/log.hpp"
 #include "storage/detail/recovery.hpp"
 #include "storage/partition_log.hpp"
+#include "storage/stored_batch.hpp"
 
 namespace galgo::storage {
 
@@ -89,11 +90,11 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
                 co_return std::unexpected(body.error());
             }
             if (body.has_value()) {
-                const auto view = wire::BatchView::validate(body->bytes());
-                if (view.has_value() && is_ours(view->header()) &&
-                    view->header().base_offset == batch.base_offset.value() &&
-                    view->header().message_count == batch.message_count) {
-                    const wire::BatchHeader header = view->header();
+                const Result<wire::BatchHeader> valid = validate_stored(body->bytes());
+                if (valid.has_value() && is_ours(*valid) &&
+                    valid->base_offset == batch.base_offset.value() &&
+                    valid->message_count == batch.message_count) {
+                    const wire::BatchHeader header = *valid;
                     have = end_of(header);
                     ++recovery_.healed_batch_count;
                     place_recovered(std::move(*body), header, batch.op);

@@ -13,6 +13,7 @@
 #include "storage/detail/checksum.hpp"
 #include "storage/detail/recovery.hpp"
 #include "storage/partition_log.hpp"
+#include "storage/stored_batch.hpp"
 
 namespace galgo::storage {
 
@@ -262,6 +263,16 @@ Task<Result<PartitionLog::Remains>> PartitionLog::look_at_remains(runtime::FileH
         co_return remains;
     }
     const ConstBytes bytes = buffer.bytes().first(*got);
+    if (is_encrypted(bytes)) {  // its frames tell nothing, its header has a checksum of its own
+        const Result<wire::BatchHeader> stored = decode_stored_header(bytes);
+        std::uint64_t hashed = 0;
+        if (stored.has_value() && first_part_fits(bytes, *stored, hashed)) {
+            remains.messages = stored->message_count;
+            remains.ends_inside =
+                stored->batch_length > left && stored->batch_length <= memory::kBlockBytesMax;
+        }
+        co_return remains;
+    }
     wire::FrameCursor cursor(bytes.subspan(wire::kBatchHeaderSize));
     std::uint32_t count = 0;
     std::size_t frames_end = wire::kBatchHeaderSize;

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "runtime/io_await.hpp"
-#include "storage/detail/checksum.hpp"
+#include "storage/stored_batch.hpp"
 
 namespace galgo::storage {
 
@@ -23,35 +23,6 @@ constexpr std::uint64_t kCandidateCostMin = 16 * kKiB;
 constexpr std::size_t kSearchBytesMin = 16 * kKiB;
 /// Places of an index that a search looks at in a row for an entry that verifies.
 constexpr std::uint32_t kBadEntriesMax = 64;
-
-// Of a frame: wire/batch.hpp.
-constexpr std::size_t kOffsetDeltaAt = 24;
-constexpr std::size_t kUserHeadersLengthAt = 32;
-constexpr std::size_t kPayloadLengthAt = 36;
-constexpr std::size_t kFrameReservedAt = 40;
-
-/// Could the batch whose begin `bytes` holds be whole? Looks at the first frame, as far as it is
-/// here; adds what it hashed to `hashed`.
-bool first_frame_fits(ConstBytes bytes, const wire::BatchHeader& header, std::uint64_t& hashed) {
-    if (bytes.size() < wire::kBatchSizeMin) {
-        return true;
-    }
-    const ConstBytes frame = bytes.subspan(wire::kBatchHeaderSize);
-    const std::uint64_t size = wire::kFrameHeaderSize +
-                               std::uint64_t{load<std::uint32_t>(frame, kPayloadLengthAt)} +
-                               load<std::uint32_t>(frame, kUserHeadersLengthAt);
-    if (load<std::uint32_t>(frame, kOffsetDeltaAt) != 0 ||
-        load<std::uint64_t>(frame, kFrameReservedAt) != 0 || size > header.frames_size() ||
-        (header.message_count == 1 && size != header.frames_size())) {
-        return false;
-    }
-    if (size > frame.size()) {
-        return true;
-    }
-    hashed += size;
-    return load<std::uint64_t>(frame, 0) ==
-           detail::checksum(frame.first(static_cast<std::size_t>(size)).subspan(8));
-}
 
 }  // namespace
 
@@ -118,7 +89,7 @@ Task<Result<SegmentStep>> SegmentCursor::next(Offset wanted_from) {
         }
     }
     auto at = static_cast<std::size_t>(position_ - window_at_);
-    const Result<wire::BatchHeader> header = wire::decode_batch_header(window_.bytes().subspan(at));
+    const Result<wire::BatchHeader> header = decode_stored_header(window_.bytes().subspan(at));
     if (!header.has_value()) {
         step.kind = StepKind::kDamaged;
         co_return step;
@@ -150,7 +121,27 @@ Task<Result<SegmentStep>> SegmentCursor::next(Offset wanted_from) {
     co_return step;
 }
 
+namespace {
+
+Task<Status> verify_encrypted(coro::ReadyQueue& ready, BufRef batch) {
+    GALGO_CO_TRY_ASSIGN(EncryptedValidator validator, EncryptedValidator::begin(batch.bytes()));
+    while (true) {
+        const Result<bool> done = validator.step(kVerifyStepBytes);
+        GALGO_CO_TRY(done);
+        if (*done) {
+            co_return Status{};
+        }
+        co_await coro::yield_to(ready);
+    }
+}
+
+}  // namespace
+
 Task<Status> verify_batch(coro::ReadyQueue& ready, const BufRef& batch) {
+    if (batch.size() >= wire::kBatchHeaderSize && is_encrypted(batch.bytes())) {
+        const Status valid = co_await verify_encrypted(ready, batch);
+        co_return valid;
+    }
     GALGO_CO_TRY_ASSIGN(wire::BatchValidator validator, wire::BatchValidator::begin(batch.bytes()));
     while (true) {
         const Result<bool> done = validator.step(kVerifyStepBytes);
@@ -258,13 +249,13 @@ Task<Result<std::optional<std::uint64_t>>> find_valid_batch(
                 continue;
             }
             const ConstBytes here = bytes.subspan(at);
-            const Result<wire::BatchHeader> header = wire::decode_batch_header(here);
+            const Result<wire::BatchHeader> header = decode_stored_header(here);
             if (!header.has_value() || header->base_offset < offset_min.value() ||
                 header->base_offset > ~std::uint64_t{0} - header->message_count) {
                 continue;
             }
             std::uint64_t hashed = wire::kBatchHeaderSize;
-            const bool fits = first_frame_fits(here, *header, hashed);
+            const bool fits = first_part_fits(here, *header, hashed);
             spend(hashed);
             if (!fits) {
                 continue;
@@ -272,8 +263,7 @@ Task<Result<std::optional<std::uint64_t>>> find_valid_batch(
             const std::uint64_t position = from + at;
             if (length <= here.size()) {
                 spend(length);
-                if (wire::BatchView::validate(here.first(static_cast<std::size_t>(length)))
-                        .has_value()) {
+                if (validate_stored(here.first(static_cast<std::size_t>(length))).has_value()) {
                     co_return position;
                 }
                 continue;
@@ -291,7 +281,7 @@ Task<Result<std::optional<std::uint64_t>>> find_valid_batch(
                 co_return std::unexpected(whole.error());
             }
             if (whole.has_value() && *whole == length &&
-                wire::BatchView::validate(batch.bytes()).has_value()) {
+                validate_stored(batch.bytes()).has_value()) {
                 co_return position;
             }
         }

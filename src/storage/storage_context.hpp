@@ -19,6 +19,7 @@
 #include "memory/buffer_pool.hpp"
 #include "memory/chunk_packer.hpp"
 #include "runtime/io.hpp"
+#include "storage/data_key.hpp"
 #include "storage/file_cache.hpp"
 #include "storage/shard_journal.hpp"
 #include "storage/trash.hpp"
@@ -86,6 +87,7 @@ class StorageContext {
     /// Logs that hold whole batches from behind a torn one in memory: one at a time.
     coro::Semaphore salvage;
     observe::Histogram* sync_times = nullptr;  ///< of segment files; null = not recorded
+    const DataKey* encryption = nullptr;       ///< of what is appended; null = plain
 
     [[nodiscard]] std::uint64_t next_log_number() noexcept { return ++log_number_; }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <initializer_list>
 #include <map>
@@ -92,6 +93,14 @@ inline std::vector<std::byte> make_batch(Offset base, std::uint32_t count,
     return bytes;
 }
 
+inline DataKey test_key(std::uint8_t seed) {
+    KeyBytes bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<std::byte>(seed + i);
+    }
+    return DataKey(bytes);
+}
+
 struct Rig {
     explicit Rig(std::uint64_t seed, LogOptions log_options = {},
                  std::uint64_t journal_file_bytes = 256 * kKiB)
@@ -136,11 +145,21 @@ struct Rig {
     }
     /// Builds, appends and commits one batch at the end; remembers it.
     coro::Task<Status> append(std::uint32_t count, std::size_t payload_bytes) {
-        const Offset base = log->end_offset();
+        Offset base = log->end_offset();
         const std::uint64_t stamp = ++clock_us;
         std::vector<std::byte> bytes = make_batch(base, count, payload_bytes, stamp, ++batch_seed);
+        memory::BufRef stored = buffer(bytes);
+        if (encrypted) {
+            GALGO_CO_TRY_ASSIGN(stored, co_await log->encrypt(std::move(stored)));
+            base = log->end_offset();  // the encryption of a large one lets others pass
+            const wire::BatchStamp where{.partition = kTestPartition,
+                                         .base_offset = base,
+                                         .base_timestamp = Timestamp(stamp)};
+            stamp_encrypted(stored.mutable_bytes(), where);
+            (void)wire::stamp_batch(MutableBytes(bytes), where);
+        }
         const OpNumber at = op = op.next();
-        StampedBatch batch{.bytes = buffer(bytes),
+        StampedBatch batch{.bytes = std::move(stored),
                            .base = base,
                            .count = count,
                            .timestamp = Timestamp(stamp),
@@ -270,6 +289,7 @@ struct Rig {
         rig.context = std::make_unique<StorageContext>(io, rig.node.queue(), rig.pool, *rig.journal,
                                                        rig.trash, 8);
         rig.context->sync_times = &rig.segment_sync_times;
+        rig.context->encryption = rig.encrypted ? &rig.key : nullptr;
         rig.scope = std::make_unique<coro::Scope>(rig.node.queue());
         GALGO_CO_TRY_ASSIGN(
             rig.log, co_await PartitionLog::open(*rig.context, "/data", kTestLogDirectory, kTestKey,
@@ -326,6 +346,9 @@ struct Rig {
     LogOptions options;
     std::uint64_t file_bytes;
     Incarnation incarnation{3};
+    /// What append() appends is encrypted; the second run of the log's tests is of such logs.
+    bool encrypted = std::getenv("GALGO_TEST_ENCRYPTION") != nullptr;
+    DataKey key = test_key(0);
     JournalReplay replay;
     Trash trash{"/data/trash"};
     std::unique_ptr<ShardJournal> journal;
