@@ -331,6 +331,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"system.logging.retention = \"0\"", "must be at least 1s"},
         Refusal{"system.encryption = { enabled = true, key = \"abc\" }",
                 "system.encryption.key = \"******\": must be base64 of 32 bytes"},
+        Refusal{"system.encryption.enabled = true", "system.encryption.key"},
+        Refusal{"system.encryption = { enabled = true, "
+                "key = \"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MD-=\" }",
+                "system.encryption.key = \"******\": must be base64 of 32 bytes"},
         Refusal{"system.segment.archive_expired = true", "must be false"},
         Refusal{"system.recovery.recreate_missing_state = true", "must be false"},
         Refusal{"system.memory_pool.size = \"511 MiB\"", "must be at least 512 MiB"},
@@ -444,10 +448,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"tcp.tls.enabled = true",
                 "tcp.tls.enabled = true: not available in this version (from test.toml)"},
         Refusal{"http.tls.enabled = true", "http.tls.enabled = true: not available"},
-        Refusal{"websocket.tls.enabled = true", "not available in this version"},
-        Refusal{"system.encryption = { enabled = true, "
-                "key = \"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\" }",
-                "system.encryption.enabled = true: not available in this version"}));
+        Refusal{"websocket.tls.enabled = true", "not available in this version"}));
 
 TEST(ConfigRulesThatDoNotApply, LetTheValuePass) {
     for (const char* toml :

@@ -1,4 +1,4 @@
-// The append path of a partition: admit, stamp, write, commit, confirm.
+// The append path of a partition: encrypt when asked to, admit, stamp, write, commit, confirm.
 #include "partitions/detail/append.hpp"
 
 #include "model/ids.hpp"
@@ -34,6 +34,10 @@ Task<Result<Offset>> Partition::append(AppendRequest request) {
     if (sent.found == RetryTable::Found::kFull) {
         co_return fail(ErrorCode::kTransientNotAccepted);
     }
+    const bool encrypted = environment_.storage.encryption != nullptr;
+    if (encrypted) {
+        GALGO_CO_TRY_ASSIGN(request.batch, co_await log_->encrypt(std::move(request.batch)));
+    }
     Append append(environment_.storage.ready);
     GALGO_CO_TRY(
         driver_.admit(append, environment_.loop.wall_now(), consensus::BodyDigest(checksum)));
@@ -42,10 +46,14 @@ Task<Result<Offset>> Partition::append(AppendRequest request) {
     next_offset_ = append.end;
     // From here to the log without a suspension: offsets enter it in the order in which they were
     // given.
-    wire::stamp_batch(request.batch.mutable_bytes(),
-                      {.partition = model::unpack_partition_key(key_).partition,
-                       .base_offset = base,
-                       .base_timestamp = append.timestamp()});
+    const wire::BatchStamp stamp{.partition = model::unpack_partition_key(key_).partition,
+                                 .base_offset = base,
+                                 .base_timestamp = append.timestamp()};
+    if (encrypted) {
+        storage::stamp_encrypted(request.batch.mutable_bytes(), stamp);
+    } else {
+        wire::stamp_batch(request.batch.mutable_bytes(), stamp);
+    }
     const Status written = co_await log_->append({.bytes = std::move(request.batch),
                                                   .base = base,
                                                   .count = request.message_count,

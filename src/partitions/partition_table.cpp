@@ -53,6 +53,7 @@ PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
       changed_(loop.ready()),
       scope_(loop.ready()) {
     storage_.sync_times = options_.segment_sync_times;
+    storage_.encryption = options_.encryption;
     journal.set_pressure_hook(
         [](void* context, std::uint64_t last) noexcept {
             static_cast<PartitionTable*>(context)->relieve_pressure(last);

@@ -51,6 +51,7 @@ struct TableOptions {
     std::string data_path;
     storage::Trash& trash;
     bool validate_checksum = true;
+    const storage::DataKey* encryption = nullptr;  ///< of new batches; null = they stay plain
     std::uint32_t consumer_offsets_max = 0;
     std::uint8_t pipeline_max = 32;
     /// What the journals of earlier runs know; used until end_recovery(), and outlives it.

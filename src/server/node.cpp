@@ -252,6 +252,7 @@ void Node::start_threads() {
         .replay = &replay_,
         .journal = journal,
         .validate_checksum = config_.system.partition_validate_checksum,
+        .encryption = data_key_ ? &*data_key_ : nullptr,
         .consumer_offsets_max = static_cast<std::uint32_t>(config_.partition.consumer_offsets_max),
         .partition_pipeline_max = static_cast<std::uint8_t>(config_.partition.prepare_queue_depth),
         .metadata_pipeline_max = static_cast<std::uint8_t>(config_.metadata.prepare_queue_depth),

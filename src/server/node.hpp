@@ -29,6 +29,7 @@
 #include "server/shard_observer.hpp"
 #include "shard/shard.hpp"
 #include "storage/data_directory.hpp"
+#include "storage/data_key.hpp"
 #include "storage/journal_replay.hpp"
 #include "storage/metadata_files.hpp"
 #include "storage/trash.hpp"
@@ -53,6 +54,7 @@ class Node {
     [[nodiscard]] bool open_data_directory();
     [[nodiscard]] bool open_log();
     [[nodiscard]] bool open_rings();
+    [[nodiscard]] bool settle_key();
     [[nodiscard]] bool replay();
     void make_histograms();
     void run_offload(const char* name, runtime::OffloadLane lane);
@@ -91,6 +93,7 @@ class Node {
     std::string data_path_;
 
     std::optional<storage::DataDirectory> directory_;
+    std::optional<storage::DataKey> data_key_;  ///< messages are encrypted with it
     runtime::FileHandle signals_ = runtime::kNoFile;
     std::unique_ptr<runtime_uring::UringGroup> rings_;
     std::unique_ptr<memory::BufferPool> pool_;

@@ -7,10 +7,12 @@
 #include <format>
 #include <string_view>
 
+#include "config/encryption_key.hpp"
 #include "crypto/random.hpp"
 #include "observe/log.hpp"
 #include "server/node.hpp"
 #include "shard/metadata_recovery.hpp"
+#include "storage/encryption_file.hpp"
 
 namespace galgo::server {
 
@@ -73,9 +75,25 @@ std::string Node::proof_of_superblock() const {
     return entries.has_value() && entries->empty() ? std::string{} : state + " holds journals";
 }
 
+/// Is the key that the messages of this directory are encrypted with the one that we have?
+bool Node::settle_key() {
+    if (config_.system.encryption.enabled) {
+        const auto key = config::decode_encryption_key(config_.system.encryption.key);
+        if (!key.has_value()) {
+            return refuse("system.encryption.key must be base64 of 32 bytes");
+        }
+        data_key_.emplace(*key);
+    }
+    using Settled = storage::OrRefusal<void>;
+    const Settled settled = run_alone<Settled>([this]() -> Task<Settled> {
+        return storage::settle_key(*io_, data_path_, data_key_ ? &*data_key_ : nullptr);
+    });
+    return settled.has_value() || refuse(settled.error().text);
+}
+
 bool Node::replay() {
     metadata::State state(state_options());
-    if (!open_metadata(state)) {
+    if (!settle_key() || !open_metadata(state)) {
         return false;
     }
     Result<storage::JournalReplay> journals =

@@ -59,6 +59,7 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Me
              {.data_path = process.data_path,
               .trash = process.trash,
               .validate_checksum = process.validate_checksum,
+              .encryption = process.encryption,
               .consumer_offsets_max = process.consumer_offsets_max,
               .pipeline_max = process.partition_pipeline_max,
               .replay = process.replay,

@@ -67,6 +67,7 @@ struct Process {
     const storage::JournalReplay* replay = nullptr;  ///< of earlier runs; never null
     JournalSize journal;
     bool validate_checksum = true;
+    const storage::DataKey* encryption = nullptr;  ///< null = messages stay plain
     std::uint32_t consumer_offsets_max = 0;
     std::uint8_t partition_pipeline_max = 32;
     std::uint8_t metadata_pipeline_max = 32;

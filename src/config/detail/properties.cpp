@@ -26,7 +26,7 @@ using C = const Config&;
         [](Config& config) -> FieldRef { return &config.path; } \
     }
 // The same, for what is not yet acted upon. Not for what belongs to a switch that this version
-// refuses or warns of by itself (TLS, encryption, cluster, telemetry, QUIC, WebSocket).
+// refuses or warns of by itself (TLS, cluster, telemetry, QUIC, WebSocket).
 #define NOT_YET(path)                                                  \
     Field {                                                            \
         [](Config& config) -> FieldRef { return &config.path; }, false \
@@ -70,8 +70,8 @@ constexpr auto kProperties = std::to_array<Property>({
 {"system.logging.max_total_size", kZ, "4 GB", "All log files together; 0 = unlimited.", FIELD(system.logging.max_total_size)},
 {"system.logging.rotation_check_interval", kD, "1h", "How often age and total size are checked.", FIELD(system.logging.rotation_check_interval_ns), {.min = kSecond}},
 {"system.logging.retention", kD, "7days", "Age at which a rotated file is removed.", FIELD(system.logging.retention_ns), {.min = kSecond}},
-{"system.encryption.enabled", kB, "false", "Encrypt payloads at rest; not available in this version.", FIELD(system.encryption.enabled)},
-{"system.encryption.key", kX, "", "Base64 of 32 bytes.", FIELD(system.encryption.key)},
+{"system.encryption.enabled", kB, "false", "Encrypt messages (payloads and headers) at rest: docs/formats/encryption.md. Batches written before stay plain.", FIELD(system.encryption.enabled)},
+{"system.encryption.key", kX, "", "Base64 of 32 random bytes. The data cannot be read without it; it cannot be changed later.", FIELD(system.encryption.key)},
 {"system.stream.path", kS, "streams", "Below the data directory.", NOT_YET(system.stream_path)},
 {"system.topic.path", kS, "topics", "Below a stream's directory.", NOT_YET(system.topic_path)},
 {"system.partition.path", kS, "partitions", "Below a topic's directory.", NOT_YET(system.partition_path)},

@@ -13,6 +13,7 @@
 
 #include "base/units.hpp"
 #include "config/detail/property.hpp"
+#include "config/encryption_key.hpp"
 #include "config/print.hpp"
 
 namespace galgo::config::detail {
@@ -99,13 +100,6 @@ std::optional<Violation> check_addresses(const Config& config) {
     return std::nullopt;
 }
 
-bool is_base64_of_32_bytes(std::string_view text) {
-    constexpr std::string_view kAlphabet =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    return text.size() == 44 && text.back() == '=' &&
-           text.substr(0, 43).find_first_not_of(kAlphabet) == std::string_view::npos;
-}
-
 std::optional<Violation> check_system(const Config& config) {
     const SystemConfig& system = config.system;
     if (system.path.empty()) {
@@ -119,7 +113,7 @@ std::optional<Violation> check_system(const Config& config) {
         return broken("system.logging.max_total_size",
                       "must be 0 or at least system.logging.max_file_size");
     }
-    if (system.encryption.enabled && !is_base64_of_32_bytes(system.encryption.key)) {
+    if (system.encryption.enabled && !decode_encryption_key(system.encryption.key)) {
         return broken("system.encryption.key", "must be base64 of 32 bytes");
     }
     if (system.segment_archive_expired) {
@@ -431,13 +425,11 @@ std::optional<Violation> check_features(const Config& config) {
         const char* key;
         bool enabled;
     };
-    const std::array features{
-        Feature{"tcp.tls.enabled", config.tcp.tls.enabled},
-        Feature{"http.tls.enabled", config.http.tls.enabled},
-        Feature{"websocket.tls.enabled", config.websocket.tls.enabled},
-        Feature{"system.encryption.enabled", config.system.encryption.enabled},
-        Feature{"cluster.enabled", config.cluster.enabled},
-        Feature{"telemetry.enabled", config.telemetry.enabled}};
+    const std::array features{Feature{"tcp.tls.enabled", config.tcp.tls.enabled},
+                              Feature{"http.tls.enabled", config.http.tls.enabled},
+                              Feature{"websocket.tls.enabled", config.websocket.tls.enabled},
+                              Feature{"cluster.enabled", config.cluster.enabled},
+                              Feature{"telemetry.enabled", config.telemetry.enabled}};
     for (const Feature& feature : features) {
         if (feature.enabled) {
             return broken(feature.key, "not available in this version");
