@@ -57,6 +57,10 @@ SECONDS_ANSWER_MAX = 80  # of one request; a sync on a busy disk takes its time
 SECONDS_DELETE_MAX = 30  # until the files of deleted streams are gone
 RECOVERY_KILL_EVERY = 5  # one restart in so many is killed as well
 CONSUMERS = 4
+ENCRYPTION = {
+    "IGGY_SYSTEM_ENCRYPTION_ENABLED": "true",
+    "IGGY_SYSTEM_ENCRYPTION_KEY": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+}
 PAUSE_BEYOND_SHARE = 0.01  # seconds between sends once a producer alone has sent what the round needs
 CONTEXT = multiprocessing.get_context("fork")
 NOISE = random.Random(0).randbytes(1 << 20)
@@ -371,7 +375,7 @@ def segments(client, partitions):
 class Run:
     def __init__(self, arguments, work):
         self.arguments = arguments
-        self.server = Server(arguments.server, work / "data", SHARDS)
+        self.server = Server(arguments.server, work / "data", SHARDS, ENCRYPTION if arguments.encryption else None)
         self.rng = random.Random(f"{arguments.seed}/main")
         self.log_path = work / "acknowledgements"
         self.log_path.touch()
@@ -569,6 +573,7 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
     parser.add_argument("--work", type=Path, default=None, help="folder for data and logs; default: temporary")
     parser.add_argument("--messages", type=int, default=5000, help="acknowledged messages a round, at least")
+    parser.add_argument("--encryption", action="store_true", help="messages are encrypted on disk")
     arguments = parser.parse_args()
     if not os.access(arguments.server, os.X_OK):
         parser.error(f"no server at {arguments.server}. Run: ./x build")
@@ -587,6 +592,7 @@ def main():
     again = (
         f"python3 tests/crash/kill_test.py --server {arguments.server} --rounds {arguments.rounds} "
         f"--seed {arguments.seed} --messages {arguments.messages} --renew {arguments.renew}"
+        + (" --encryption" if arguments.encryption else "")
     )
     print(f"seed {arguments.seed}", flush=True)
     run = Run(arguments, work)
