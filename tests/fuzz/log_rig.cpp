@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "runtime/io_await.hpp"
 #include "storage/segment_format.hpp"
+#include "storage/stored_batch.hpp"
 #include "wire/batch.hpp"
 
 namespace galgo::fuzz {
@@ -25,10 +26,22 @@ memory::BufferPool& pool() {
     return made;
 }
 
+/// What encrypted seeds are encrypted with: the bytes 0, 1, 2...
+const storage::DataKey& key() {
+    static const storage::DataKey made = [] {
+        storage::KeyBytes bytes{};
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            bytes[i] = static_cast<std::byte>(i);
+        }
+        return storage::DataKey(bytes);
+    }();
+    return made;
+}
+
 bool is_damage(ErrorCode code) {
     return code == ErrorCode::kCannotReadMessage || code == ErrorCode::kInvalidMessageChecksum ||
            code == ErrorCode::kInvalidBatchChecksum || code == ErrorCode::kInvalidCommand ||
-           code == ErrorCode::kInvalidReservedField;
+           code == ErrorCode::kInvalidReservedField || code == ErrorCode::kCannotDecryptData;
 }
 
 /// The messages of a reply: slices tile into valid batches.
@@ -85,13 +98,13 @@ Bytes make_batch(Offset base, std::uint32_t count, Timestamp timestamp) {
 }
 
 bool is_foreign(ConstBytes bytes) {
-    const auto header = wire::decode_batch_header(bytes);
+    const auto header = storage::decode_stored_header(bytes);
     if (!header || header->batch_length > bytes.size() ||
         (header->base_offset == 0 && header->partition_id == 0)) {
         return false;
     }
     const auto batch = bytes.first(static_cast<std::size_t>(header->batch_length));
-    return wire::BatchView::validate(batch).has_value();
+    return storage::validate_stored(batch).has_value();
 }
 
 LogRig::~LogRig() {
@@ -146,6 +159,7 @@ Task<Status> LogRig::boot(Incarnation incarnation) {
     node_.loop->add_turn_end([journal = journal_.get()] { journal->end_of_turn(); });
     context_ =
         std::make_unique<storage::StorageContext>(io, node_.queue(), pool(), *journal_, trash_);
+    context_->encryption = &key();
     GALGO_CO_TRY_ASSIGN(log_, co_await storage::PartitionLog::open(
                                   *context_, "/data", kLogDirectory, PartitionKey{0}, incarnation,
                                   options_, &replay_));
@@ -271,7 +285,7 @@ void LogRig::check_indexes() const {
                 storage::index_seed(PartitionKey{0}, Incarnation{0}, *start));
             GALGO_CHECK(named.has_value());
             GALGO_CHECK(named->position < log->size());
-            const auto header = wire::decode_batch_header(
+            const auto header = storage::decode_stored_header(
                 ConstBytes(*log).subspan(static_cast<std::size_t>(named->position)));
             GALGO_CHECK(header.has_value());
             GALGO_CHECK(Offset(header->base_offset) == named->offset);

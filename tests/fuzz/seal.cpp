@@ -8,6 +8,7 @@
 
 #include "crypto/hash.hpp"
 #include "storage/journal_format.hpp"
+#include "storage/stored_batch.hpp"
 #include "wire/batch.hpp"
 #include "wire/prepare.hpp"
 
@@ -20,6 +21,7 @@ constexpr std::size_t kBatchLengthAt = 32;
 constexpr std::size_t kBatchChecksumAt = 40;
 constexpr std::size_t kBatchCountAt = 48;
 constexpr std::size_t kBatchReservedAt = 52;
+constexpr std::size_t kEncryptedBodyHashAt = 100;  // docs/formats/encryption.md
 constexpr std::size_t kFrameOffsetDeltaAt = 24;
 constexpr std::size_t kFrameHeadersLengthAt = 32;
 constexpr std::size_t kFramePayloadLengthAt = 36;
@@ -57,6 +59,19 @@ std::size_t frame_size(ConstBytes bytes) {
 std::size_t seal_batch(MutableBytes bytes, bool structure) {
     if (bytes.size() < wire::kBatchSizeMin) {
         return 0;
+    }
+    if (const auto stored = storage::decode_stored_header(bytes);
+        stored && storage::is_encrypted(bytes) && stored->batch_length <= bytes.size()) {
+        // The sums are right again, the tags are not.
+        const MutableBytes batch = bytes.first(static_cast<std::size_t>(stored->batch_length));
+        store<std::uint64_t>(batch, kEncryptedBodyHashAt,
+                             crypto::xxh3_64(batch.subspan(wire::kBatchHeaderSize)));
+        storage::stamp_encrypted(
+            batch,
+            {.partition = model::PartitionId(static_cast<std::uint32_t>(stored->partition_id)),
+             .base_offset = Offset(stored->base_offset),
+             .base_timestamp = Timestamp(stored->base_timestamp_us)});
+        return batch.size();
     }
     std::size_t end = bytes.size();
     if (!structure) {
