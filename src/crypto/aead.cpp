@@ -24,6 +24,25 @@ Aes256Gcm::Aes256Gcm(const AeadKey& key) noexcept {
     gnutls_memset(copy.data(), 0, copy.size());
 }
 
+bool Aes256Gcm::is_available() noexcept {
+    AeadKey key{};
+    const gnutls_datum_t datum{.data = reinterpret_cast<unsigned char*>(key.data()),
+                               .size = kAeadKeySize};
+    gnutls_aead_cipher_hd_t handle = nullptr;
+    if (gnutls_aead_cipher_init(&handle, GNUTLS_CIPHER_AES_256_GCM, &datum) != 0) {
+        return false;
+    }
+    const AeadNonce nonce{};
+    std::byte tag[kAeadTagSize];
+    std::size_t size = sizeof(tag);
+    const int result = gnutls_aead_cipher_encrypt(handle, nonce.data(), nonce.size(), nullptr, 0,
+                                                  kAeadTagSize, nullptr, 0, tag, &size);
+    gnutls_aead_cipher_deinit(handle);
+    // Test case 13 of the GCM specification: nothing under a key of zeros.
+    return result == 0 && size == sizeof(tag) && tag[0] == std::byte{0x53} &&
+           tag[15] == std::byte{0x8b};
+}
+
 Aes256Gcm::~Aes256Gcm() {
     if (handle_ != nullptr) {
         gnutls_aead_cipher_deinit(of(handle_));

@@ -22,8 +22,10 @@ using AeadNonce = std::array<std::byte, kAeadNonceSize>;
 
 class Aes256Gcm {
  public:
-    /// Expands `key`. Aborts when there is no memory, or when the library was told to refuse
-    /// the algorithm.
+    /// False: the library was told to refuse the algorithm, or computes it wrongly. Asked once,
+    /// before anything is encrypted.
+    [[nodiscard]] static bool is_available() noexcept;
+    /// Expands `key`. Aborts when there is no memory, or when the algorithm is not available.
     explicit Aes256Gcm(const AeadKey& key) noexcept;
     Aes256Gcm(Aes256Gcm&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     Aes256Gcm& operator=(Aes256Gcm&& other) noexcept {

@@ -62,6 +62,10 @@ const Vector kVectors[] = {
      "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662"
      "76fc6ece0f4e1768cddf8853bb2d551b"}};
 
+TEST(Aead, IsAvailable) {
+    EXPECT_TRUE(Aes256Gcm::is_available());
+}
+
 TEST(Aead, PublishedVectors) {
     for (const Vector& vector : kVectors) {
         Aes256Gcm cipher(array_of<AeadKey>(vector.key));

@@ -36,6 +36,10 @@ Task<Result<Offset>> Partition::append(AppendRequest request) {
     }
     const bool encrypted = environment_.storage.encryption != nullptr;
     if (encrypted) {
+        const std::optional<Error>& fence = log_->fenced();
+        if (fence.has_value() && fence->retry == RetryClass::kNever) {
+            co_return std::unexpected(*fence);  // before 64 MB are encrypted for nothing
+        }
         GALGO_CO_TRY_ASSIGN(request.batch, co_await log_->encrypt(std::move(request.batch)));
     }
     Append append(environment_.storage.ready);

@@ -54,7 +54,8 @@ class Node {
     [[nodiscard]] bool open_data_directory();
     [[nodiscard]] bool open_log();
     [[nodiscard]] bool open_rings();
-    [[nodiscard]] bool settle_key();
+    [[nodiscard]] bool check_key();
+    [[nodiscard]] bool note_key();
     [[nodiscard]] bool replay();
     void make_histograms();
     void run_offload(const char* name, runtime::OffloadLane lane);

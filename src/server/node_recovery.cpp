@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "config/encryption_key.hpp"
+#include "crypto/aead.hpp"
 #include "crypto/random.hpp"
 #include "observe/log.hpp"
 #include "server/node.hpp"
@@ -76,24 +77,47 @@ std::string Node::proof_of_superblock() const {
 }
 
 /// Is the key that the messages of this directory are encrypted with the one that we have?
-bool Node::settle_key() {
+/// Before anything is read: nothing is changed for a start that is refused.
+bool Node::check_key() {
     if (config_.system.encryption.enabled) {
         const auto key = config::decode_encryption_key(config_.system.encryption.key);
         if (!key.has_value()) {
             return refuse("system.encryption.key must be base64 of 32 bytes");
         }
+        if (!crypto::Aes256Gcm::is_available()) {
+            return refuse(
+                "the crypto library refuses AES-256-GCM, which system.encryption needs: "
+                "look at its system-wide policy");
+        }
         data_key_.emplace(*key);
     }
-    using Settled = storage::OrRefusal<void>;
-    const Settled settled = run_alone<Settled>([this]() -> Task<Settled> {
-        return storage::settle_key(*io_, data_path_, data_key_ ? &*data_key_ : nullptr);
+    using Checked = storage::OrRefusal<void>;
+    const Checked checked = run_alone<Checked>([this]() -> Task<Checked> {
+        return storage::check_key(*io_, data_path_, data_key_ ? &*data_key_ : nullptr,
+                                  directory_->is_encrypted());
     });
-    return settled.has_value() || refuse(settled.error().text);
+    return checked.has_value() || refuse(checked.error().text);
+}
+
+/// Before the first message is encrypted.
+bool Node::note_key() {
+    if (!data_key_.has_value()) {
+        return true;
+    }
+    using Written = storage::OrRefusal<void>;
+    const Written written = run_alone<Written>([this]() -> Task<Written> {
+        return storage::write_key_mark(*io_, data_path_, *data_key_);
+    });
+    if (!written.has_value()) {
+        return refuse(written.error().text);
+    }
+    const std::string problem = directory_->note_encryption();
+    return problem.empty() || refuse(problem);
 }
 
 bool Node::replay() {
     metadata::State state(state_options());
-    if (!settle_key() || !open_metadata(state)) {
+    if (!check_key() || !open_metadata(state)) {
         return false;
     }
     Result<storage::JournalReplay> journals =
@@ -108,7 +132,7 @@ bool Node::replay() {
     if (!replay_.refusal().empty()) {
         return refuse(replay_.refusal());
     }
-    if (!check_lives(state)) {
+    if (!check_lives(state) || !note_key()) {
         return false;
     }
     (void)run_alone<bool>([this] { return sweep_metadata(); });

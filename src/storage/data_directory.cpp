@@ -29,6 +29,7 @@ constexpr std::string_view kFormatPrefix = "galgo-data-format ";
 constexpr std::string_view kFormatLayout =
     "layout: metadata/{superblock,journal.wal.*,snapshot.*} state/journal-*.wal "
     "streams/S/topics/T/partitions/P/{segments,offsets}\n";
+constexpr std::string_view kFormatEncryption = "encryption: the file ENCRYPTION says which key";
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kPrivateMode = 0700;
 constexpr std::chrono::milliseconds kLockRetry{20};
@@ -102,7 +103,8 @@ bool may_be_emptied(const std::string& path) {
     std::error_code error;
     for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
         const fs::path name = it->path().filename();
-        if (name == "FORMAT" || name == "metadata" || name == "state" || name == "streams") {
+        if (name == "FORMAT" || name == "metadata" || name == "state" || name == "streams" ||
+            name == "ENCRYPTION") {
             return true;
         }
         is_empty = is_empty && is_ignored(name);
@@ -124,11 +126,14 @@ std::error_code delete_content(const std::string& path) {
 }
 
 /// Empty, or what went wrong.
-std::string write_format(const std::string& path) {
+std::string write_format(const std::string& path, std::uint32_t version, bool encrypted) {
     const std::string name = path + "/FORMAT";
     const std::string temporary = name + ".tmp";
     std::ofstream out(temporary, std::ios::trunc);
-    out << kFormatPrefix << kDataFormatVersion << '\n' << kFormatLayout;
+    out << kFormatPrefix << version << '\n' << kFormatLayout;
+    if (encrypted) {
+        out << kFormatEncryption << '\n';
+    }
     out.close();
     if (!out || sync_path(temporary) != 0 || ::rename(temporary.c_str(), name.c_str()) != 0 ||
         sync_path(path) != 0) {
@@ -139,14 +144,14 @@ std::string write_format(const std::string& path) {
 }
 
 /// Empty when the file says a version that we know, or when it was absent and has been made.
-std::string check_format(const std::string& path, bool& upgrading) {
+std::string check_format(const std::string& path, std::uint32_t& version, bool& encrypted) {
     std::ifstream file(path + "/FORMAT");
     if (!file) {
-        return write_format(path);
+        return write_format(path, version, encrypted);
     }
     std::string line;
     std::getline(file, line);
-    std::uint32_t version = 0;
+    version = 0;
     const char* begin = line.data() + std::min(line.size(), kFormatPrefix.size());
     const auto [end, error] = std::from_chars(begin, line.data() + line.size(), version);
     if (!line.starts_with(kFormatPrefix) || error != std::errc{} ||
@@ -164,7 +169,9 @@ std::string check_format(const std::string& path, bool& upgrading) {
             "version that wrote it, another data path, or give up all data with --fresh",
             path, version, kDataFormatVersion);
     }
-    upgrading = version < kDataFormatVersion;
+    while (std::getline(file, line)) {
+        encrypted = encrypted || line == kFormatEncryption;
+    }
     return {};
 }
 
@@ -175,11 +182,13 @@ DataDirectory::DataDirectory(std::string path, int lock) noexcept
 DataDirectory::DataDirectory(DataDirectory&& other) noexcept
     : path_(std::move(other.path_)),
       lock_(std::exchange(other.lock_, -1)),
-      upgrading_(other.upgrading_) {}
+      version_(other.version_),
+      encrypted_(other.encrypted_) {}
 DataDirectory& DataDirectory::operator=(DataDirectory&& other) noexcept {
     std::swap(path_, other.path_);
     std::swap(lock_, other.lock_);
-    std::swap(upgrading_, other.upgrading_);
+    std::swap(version_, other.version_);
+    std::swap(encrypted_, other.encrypted_);
     return *this;
 }
 DataDirectory::~DataDirectory() {
@@ -227,7 +236,8 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
                                                path, error.message()));
         }
     }
-    if (std::string problem = check_format(path, directory.upgrading_); !problem.empty()) {
+    if (std::string problem = check_format(path, directory.version_, directory.encrypted_);
+        !problem.empty()) {
         return std::unexpected(std::move(problem));
     }
     for (const auto& [name, mode] : {std::pair{directory.metadata(), kPrivateMode},
@@ -244,8 +254,17 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
 }
 
 std::string DataDirectory::finish_upgrade() {
-    std::string problem = upgrading_ ? write_format(path_) : std::string();
-    upgrading_ = upgrading_ && !problem.empty();
+    std::string problem =
+        is_upgrading() ? write_format(path_, kDataFormatVersion, encrypted_) : std::string();
+    if (problem.empty()) {
+        version_ = kDataFormatVersion;
+    }
+    return problem;
+}
+
+std::string DataDirectory::note_encryption() {
+    std::string problem = encrypted_ ? std::string() : write_format(path_, version_, true);
+    encrypted_ = problem.empty();
     return problem;
 }
 

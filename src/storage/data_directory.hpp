@@ -43,8 +43,14 @@ class DataDirectory {
     /// again.
     [[nodiscard]] std::string finish_upgrade();
 
+    /// FORMAT says from now on that there are encrypted messages, so that a restored directory
+    /// without the file ENCRYPTION does not look like a plain one. Blocks as above; the error is
+    /// one line.
+    [[nodiscard]] std::string note_encryption();
+    [[nodiscard]] bool is_encrypted() const noexcept { return encrypted_; }
+
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
-    [[nodiscard]] bool is_upgrading() const noexcept { return upgrading_; }
+    [[nodiscard]] bool is_upgrading() const noexcept { return version_ < kDataFormatVersion; }
     [[nodiscard]] int lock_descriptor() const noexcept { return lock_; }
     [[nodiscard]] std::string metadata() const { return path_ + "/metadata"; }
     [[nodiscard]] std::string state() const { return path_ + "/state"; }
@@ -56,7 +62,8 @@ class DataDirectory {
     DataDirectory(std::string path, int lock) noexcept;
     std::string path_;
     int lock_ = -1;
-    bool upgrading_ = false;
+    std::uint32_t version_ = kDataFormatVersion;  ///< as FORMAT says
+    bool encrypted_ = false;                      ///< the same
 };
 
 }  // namespace galgo::storage

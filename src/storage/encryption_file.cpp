@@ -67,46 +67,57 @@ std::optional<KeyMark> decode_key_mark(ConstBytes bytes) noexcept {
     return mark;
 }
 
-Task<OrRefusal<void>> settle_key(runtime::IoBackend& io, std::string directory,
-                                 const DataKey* key) {
+Task<OrRefusal<void>> check_key(runtime::IoBackend& io, std::string directory, const DataKey* key,
+                                bool is_expected) {
     const std::string path = directory + '/' + kEncryptionFileName;
     const Result<std::optional<std::string>> bytes = co_await read_bytes(io, path);
     if (!bytes.has_value()) {
         co_return refuse(bytes.error(), std::format("{} cannot be read: {}; {}", path,
                                                     to_string(bytes.error()), kDiskRemedy));
     }
-    if (bytes->has_value()) {
-        const std::optional<KeyMark> mark = decode_key_mark(as_bytes(**bytes));
-        const Error error{.code = ErrorCode::kInvalidEncryptionKey};
-        if (!mark.has_value()) {
-            co_return refuse(
-                error, std::format("{} is damaged: restore it from a backup, or, when "
-                                   "system.encryption.key is surely the key that was used before, "
-                                   "delete it, and the next start writes it again",
-                                   path));
+    const Error error{.code = ErrorCode::kInvalidEncryptionKey};
+    const std::string_view remedy =
+        "restore it from a backup, or, when system.encryption.key is surely the key that was used "
+        "before, delete it and the line \"encryption: ...\" of FORMAT, and the next start writes "
+        "both again";
+    if (!bytes->has_value()) {
+        if (is_expected) {
+            co_return refuse(error, std::format("{} is gone, and FORMAT says that messages in this "
+                                                "directory are encrypted: {}",
+                                                path, remedy));
         }
-        if (key == nullptr) {
-            co_return refuse(
-                error, std::format("{} says that messages in this directory are encrypted, but "
-                                   "encryption is off: set system.encryption.enabled, and "
-                                   "system.encryption.key to the key with the id {:016x}",
-                                   path, mark->key_id));
-        }
-        if (*mark != KeyMark{.key_id = key->id(), .check = key->check()}) {
-            co_return refuse(
-                error, std::format("{} says that messages in this directory are encrypted with "
-                                   "another key: set system.encryption.key to the one with the id "
-                                   "{:016x} (the present one has {:016x})",
-                                   path, mark->key_id, key->id()));
-        }
-    }
-    if (key == nullptr) {
         co_return {};
     }
+    const std::optional<KeyMark> mark = decode_key_mark(as_bytes(**bytes));
+    if (!mark.has_value()) {
+        co_return refuse(error, std::format("{} is damaged: {}", path, remedy));
+    }
+    if (key == nullptr) {
+        co_return refuse(error,
+                         std::format("{} says that messages in this directory are encrypted, "
+                                     "but encryption is off: set system.encryption.enabled, "
+                                     "and system.encryption.key to the key with the id "
+                                     "{:016x}",
+                                     path, mark->key_id));
+    }
+    if (*mark != KeyMark{.key_id = key->id(), .check = key->check()}) {
+        co_return refuse(
+            error, std::format("{} says that messages in this directory are encrypted with "
+                               "another key: set system.encryption.key to the one with the id "
+                               "{:016x} (the present one has {:016x})",
+                               path, mark->key_id, key->id()));
+    }
+    co_return {};
+}
+
+Task<OrRefusal<void>> write_key_mark(runtime::IoBackend& io, std::string directory,
+                                     const DataKey& key) {
+    const std::string path = directory + '/' + kEncryptionFileName;
     Status written;
-    if (!bytes->has_value()) {
+    const Result<runtime::FileFacts> facts = io.file_facts(path);
+    if (!facts.has_value()) {
         std::array<std::byte, kEncryptionFileBytes> fresh{};
-        encode_key_mark(fresh, {.key_id = key->id(), .check = key->check()});
+        encode_key_mark(fresh, {.key_id = key.id(), .check = key.check()});
         const std::array pieces{ConstBytes(fresh)};
         written = co_await detail::replace_private_file(io, directory, kEncryptionFileName, pieces);
     }
@@ -120,7 +131,7 @@ Task<OrRefusal<void>> settle_key(runtime::IoBackend& io, std::string directory,
                                      to_string(written.error()), remedy_of(written.error())));
     }
     observe::log_info("storage", "messages are encrypted at rest",
-                      {{"key_id", std::format("{:016x}", key->id())}});
+                      {{"key_id", std::format("{:016x}", key.id())}});
     co_return {};
 }
 

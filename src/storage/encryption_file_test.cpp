@@ -16,7 +16,6 @@ namespace galgo::storage {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 const std::string kPath = "/data/ENCRYPTION";
 
@@ -29,8 +28,12 @@ struct KeyRig {
         GALGO_CO_TRY(co_await runtime::make_directories(io, "/data"));
         co_return co_await runtime::sync_directory(io, "/");
     }
-    OrRefusal<void> settle(const DataKey* key) {
-        return world.run(node, settle_key(*node.io, "/data", key));
+    OrRefusal<void> settle(const DataKey* key, bool is_expected = false) {
+        OrRefusal<void> checked = world.run(node, check_key(*node.io, "/data", key, is_expected));
+        if (!checked.has_value() || key == nullptr) {
+            return checked;
+        }
+        return world.run(node, write_key_mark(*node.io, "/data", *key));
     }
     std::string refusal(const DataKey* key) {
         const OrRefusal<void> settled = settle(key);
@@ -61,6 +64,20 @@ TEST(EncryptionFile, WithoutAKeyNothingIsWritten) {
     KeyRig rig;
     EXPECT_TRUE(rig.settle(nullptr).has_value());
     EXPECT_FALSE(rig.node.io->file_facts(kPath).has_value());
+}
+
+// A directory that was restored without the file.
+TEST(EncryptionFile, IsMissedWhereItHasToBe) {
+    KeyRig rig;
+    const DataKey key = test_key(0);
+    for (const DataKey* given : {&key, static_cast<const DataKey*>(nullptr)}) {
+        const OrRefusal<void> settled = rig.settle(given, true);
+        ASSERT_FALSE(settled.has_value());
+        EXPECT_THAT(settled.error().text, HasSubstr(kPath + " is gone, and FORMAT says"));
+        EXPECT_FALSE(rig.node.io->file_facts(kPath).has_value());
+    }
+    ASSERT_TRUE(rig.settle(&key).has_value());
+    EXPECT_TRUE(rig.settle(&key, true).has_value());
 }
 
 TEST(EncryptionFile, AnotherKeyAndNoneAreRefused) {

@@ -389,6 +389,40 @@ TEST_F(DataDirectoryTest, TheFormatBeforeIsUpgraded) {
     EXPECT_EQ(directory->finish_upgrade(), "");
 }
 
+// The word about encryption stays through an upgrade, and goes with everything else.
+TEST_F(DataDirectoryTest, FormatSaysThatMessagesAreEncrypted) {
+    {
+        auto directory = DataDirectory::open({.path = path_});
+        ASSERT_TRUE(directory.has_value()) << directory.error();
+        EXPECT_FALSE(directory->is_encrypted());
+        EXPECT_EQ(directory->note_encryption(), "");
+        EXPECT_TRUE(directory->is_encrypted());
+    }
+    const auto content = [this] {
+        std::ifstream file(path_ + "/FORMAT");
+        return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    std::string format = content();
+    EXPECT_NE(format.find("\nencryption: "), std::string::npos) << format;
+    format.replace(format.find(" 3\n"), 3, " 2\n");
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << format;
+    {
+        auto directory = DataDirectory::open({.path = path_});
+        ASSERT_TRUE(directory.has_value()) << directory.error();
+        EXPECT_TRUE(directory->is_encrypted() && directory->is_upgrading());
+        EXPECT_EQ(directory->note_encryption(), "");
+        EXPECT_EQ(content(), format);
+        EXPECT_EQ(directory->finish_upgrade(), "");
+        EXPECT_NE(content().find("\nencryption: "), std::string::npos);
+    }
+    std::filesystem::remove(path_ + "/metadata");
+    std::ofstream(path_ + "/ENCRYPTION") << "x";
+    const auto fresh = DataDirectory::open({.path = path_, .fresh = true});
+    ASSERT_TRUE(fresh.has_value()) << fresh.error();
+    EXPECT_FALSE(fresh->is_encrypted());
+    EXPECT_FALSE(std::filesystem::exists(path_ + "/ENCRYPTION"));
+}
+
 TEST_F(DataDirectoryTest, FreshSparesTheFilesOfOthers) {
     std::filesystem::create_directories(path_ + "/lost+found");
     ASSERT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());

@@ -96,6 +96,8 @@ Result<BufRef> PartitionLog::decrypt_small(const BufRef& batch) {
 std::unexpected<Error> PartitionLog::tell_undecryptable(const BufRef& batch, const char* what) {
     const Offset base(load<std::uint64_t>(batch.bytes(), 8));
     if (unreadable_line_due(base, kCipherPosition)) {
+        // With another key the right one is named by its id; a tag that does not fit is damage, or
+        // somebody's hand: the batch is in a backup or nowhere.
         observe::log_error("storage", what,
                            {{"directory", directory_},
                             {"offset", base},

@@ -10,7 +10,6 @@ namespace galgo::storage {
 namespace {
 
 using runtime_sim::CrashKind;
-using runtime_sim::UnsyncedFate;
 
 constexpr LogOptions kFlushAtOnce{.messages_required_to_save = 1};
 constexpr std::string_view kSecretText = "the quick brown fox jumps over the lazy dog";

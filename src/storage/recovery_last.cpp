@@ -68,7 +68,7 @@ Task<Result<std::uint64_t>> end_of_batch(runtime::IoBackend& io, runtime::FileHa
     std::array<std::byte, wire::kBatchHeaderSize> bytes{};
     GALGO_CO_TRY_ASSIGN(const std::size_t got, co_await runtime::read(io, file, bytes, position));
     GALGO_CO_TRY_ASSIGN(const wire::BatchHeader header,
-                        wire::decode_batch_header(ConstBytes(bytes).first(got)));
+                        decode_stored_header(ConstBytes(bytes).first(got)));
     co_return position + header.batch_length;
 }
 
@@ -266,10 +266,11 @@ Task<Result<PartitionLog::Remains>> PartitionLog::look_at_remains(runtime::FileH
     if (is_encrypted(bytes)) {  // its frames tell nothing, its header has a checksum of its own
         const Result<wire::BatchHeader> stored = decode_stored_header(bytes);
         std::uint64_t hashed = 0;
-        if (stored.has_value() && first_part_fits(bytes, *stored, hashed)) {
+        if (stored.has_value()) {  // its lengths agree: the count is better than none
             remains.messages = stored->message_count;
-            remains.ends_inside =
-                stored->batch_length > left && stored->batch_length <= memory::kBlockBytesMax;
+            remains.ends_inside = first_part_fits(bytes, *stored, hashed) &&
+                                  stored->batch_length > left &&
+                                  stored->batch_length <= memory::kBlockBytesMax;
         }
         co_return remains;
     }

@@ -20,7 +20,7 @@ constexpr std::size_t kBatchLengthAt = 32;
 constexpr std::size_t kBatchChecksumAt = 40;
 constexpr std::size_t kMessageCountAt = 48;
 
-// Of an encrypted one, behind that: docs/formats/segment.md.
+// Of an encrypted one, behind that: docs/formats/encryption.md.
 constexpr std::size_t kMagicAt = 52;
 constexpr std::size_t kVersionAt = 56;
 constexpr std::size_t kAlgorithmAt = 57;

@@ -1,4 +1,4 @@
-// Stored batches, plain and encrypted: docs/formats/segment.md. The one place that knows both.
+// Stored batches, plain and encrypted: docs/formats/encryption.md. The one place that knows both.
 //
 // A plain one stands on disk as on the wire (wire/batch.hpp). An encrypted one has the same first
 // 52 bytes of header, which stay clear: where it belongs, its times, how many messages it has, its

@@ -64,7 +64,7 @@ std::string hex(ConstBytes bytes) {
     return text;
 }
 
-// docs/formats/segment.md: the used part of the header, and what follows it.
+// docs/formats/encryption.md: the used part of the header, and what follows it.
 TEST(StoredBatch, GoldenBytes) {
     Ciphers all;
     (void)encrypted_of(all.cipher, make_batch(Offset(0), 1, 1, 1, 1));  // counter 0

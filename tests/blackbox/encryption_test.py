@@ -130,12 +130,12 @@ def wrong_key_no_key_right_key(ctx):
         Path(mark).write_bytes(damaged)
         refused(server, mark, "is damaged", "restore it from a backup")
         expect_equal(Path(mark).read_bytes(), damaged, "the damaged file after the refusal")
-    Path(mark).unlink()  # the remedy, with the right key
+    Path(mark).write_bytes(content)  # the remedy
     server.start()
     with Client(server.address).login() as client:
         expect_equal(read_all(client, stream, topic), [(0, SECRET)], "messages with the right key")
     server.stop()
-    expect_equal(Path(mark).read_bytes(), content, "the file that was written again")
+    expect_equal(Path(mark).read_bytes(), content, "the file")
 
 
 @case
@@ -253,8 +253,36 @@ def a_batch_of_64_megabytes(ctx):
 
 
 @case
-def another_key_that_nobody_noticed(ctx):
-    """Somebody deletes ENCRYPTION and gives another key: the old messages are refused, new ones are taken."""
+def a_restore_without_the_file(ctx):
+    """ENCRYPTION is gone: FORMAT says that it has to be there, whatever key is given, or none."""
+    server = ctx.server(environment=encrypted())
+    server.start()
+    with Client(server.address).login() as client:
+        stream = client.create_stream("s")
+        topic = client.create_topic(stream, "t", 1)
+        client.send(stream, topic, 0, build_batch([SECRET], ORIGIN))
+    server.stop()
+    mark = server.path / "ENCRYPTION"
+    content = mark.read_bytes()
+    mark.unlink()
+    for environment in (encrypted(OTHER_KEY), {}, encrypted()):
+        switch(server, environment)
+        refused(server, str(mark), "is gone", "FORMAT", "restore it from a backup")
+        expect(not mark.exists(), "ENCRYPTION was written")
+    # Whoever is sure of the key takes the line out of FORMAT.
+    lines = (server.path / "FORMAT").read_text().splitlines(True)
+    (server.path / "FORMAT").write_text("".join(line for line in lines if not line.startswith("encryption:")))
+    server.start()
+    with Client(server.address).login() as client:
+        expect_equal(read_all(client, stream, topic), [(0, SECRET)], "messages")
+    server.stop()
+    expect_equal(mark.read_bytes(), content, "ENCRYPTION, written again")
+    expect("encryption:" in (server.path / "FORMAT").read_text(), "no word of it in FORMAT")
+
+
+@case
+def another_key_by_force(ctx):
+    """File and line are removed, and another key is given: the old messages are refused, new ones are taken."""
     server = ctx.server(environment=encrypted())
     server.start()
     with Client(server.address).login() as client:
@@ -264,6 +292,7 @@ def another_key_that_nobody_noticed(ctx):
             client.send(stream, topic, 0, build_batch([SECRET], ORIGIN))
     server.stop()
     (server.path / "ENCRYPTION").unlink()
+    (server.path / "FORMAT").write_text((server.path / "FORMAT").read_text().splitlines(True)[0])
     switch(server, encrypted(OTHER_KEY))
     server.start()
     with Client(server.address).login() as client:
