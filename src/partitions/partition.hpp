@@ -146,9 +146,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     /// is fenced for good keeps all.
     coro::Task<Cleaned> clean(RetentionRules rules, Timestamp now, std::size_t segments_max);
     /// The `count` oldest sealed segments go. That is stable when it returns, and the same request
-    /// takes no others as long as they are there: kSegmentsAtATime that no consumer needs go at
-    /// once, more of those in the background, all others when clean() may take them, also after a
-    /// restart. Nothing sealed is success. Error: nothing goes.
+    /// takes no others while they are there (behind its answer some are gone): kSegmentsAtATime
+    /// that no consumer needs go at once, more in the background, all others when clean() may take
+    /// them, also after a restart. Nothing sealed is success. Error: nothing goes.
     coro::Task<Status> delete_segments(std::uint32_t count);
 
     /// Writes what waits in memory to its files, stable where that was promised, so that journal

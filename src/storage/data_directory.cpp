@@ -29,7 +29,7 @@ constexpr std::string_view kFormatPrefix = "galgo-data-format ";
 constexpr std::string_view kFormatLayout =
     "layout: metadata/{superblock,journal.wal.*,snapshot.*} state/journal-*.wal "
     "streams/S/topics/T/partitions/P/{segments,offsets}\n";
-constexpr std::string_view kFormatEncryption = "encryption: the file ENCRYPTION says which key";
+constexpr std::string_view kFormatEncryption = "encryption:";
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kPrivateMode = 0700;
 constexpr std::chrono::milliseconds kLockRetry{20};
@@ -132,7 +132,7 @@ std::string write_format(const std::string& path, std::uint32_t version, bool en
     std::ofstream out(temporary, std::ios::trunc);
     out << kFormatPrefix << version << '\n' << kFormatLayout;
     if (encrypted) {
-        out << kFormatEncryption << '\n';
+        out << kFormatEncryption << " the file ENCRYPTION says which key\n";
     }
     out.close();
     if (!out || sync_path(temporary) != 0 || ::rename(temporary.c_str(), name.c_str()) != 0 ||
@@ -170,7 +170,7 @@ std::string check_format(const std::string& path, std::uint32_t& version, bool& 
             path, version, kDataFormatVersion);
     }
     while (std::getline(file, line)) {
-        encrypted = encrypted || line == kFormatEncryption;
+        encrypted = encrypted || line.starts_with(kFormatEncryption);
     }
     return {};
 }

@@ -313,7 +313,7 @@ class PartitionLog : public coro::Anchored {
         std::vector<IndexEntry> index;  ///< all entries; none without `log` when the file has all
         std::size_t index_on_disk = 0;
         std::optional<IndexEntry> last_batch;
-        std::uint64_t allocated_bytes = 0;  ///< of `log`, known to have room: with `preallocate`
+        std::uint64_t allocated_bytes = 0;  ///< of `log`, no more is asked for: `preallocate`
     };
     struct PendingRelease {
         std::uint64_t written_mark = 0;

@@ -316,6 +316,29 @@ TEST(PartitionLogFaults, APreallocatedSegmentIsFilledOnAFullDisk) {
     ASSERT_TRUE(rig.append_now(1, 100'000).has_value());
 }
 
+// A topic of many partitions would fill the disk with what nobody has sent.
+TEST(PartitionLogFaults, WhereThereIsLittleRoomASegmentIsNotPreallocated) {
+    constexpr std::uint64_t kSegment = 4 * kMiB;
+    for (const bool refuses : {false, true}) {
+        SCOPED_TRACE(refuses);
+        Rig rig(63, {.segment_size = kSegment, .size_required_to_save = 1, .preallocate = true});
+        rig.start();
+        runtime_sim::SimDisk& disk = *rig.node.disk;
+        if (refuses) {
+            disk.add_fault({.op = DiskOp::kAllocate, .times = 1, .error = ENOSPC});
+        } else {
+            disk.set_capacity(disk.used_bytes() + kSegment + 100 * kKiB);
+        }
+        const std::uint64_t before = disk.used_bytes();
+        for (int i = 0; i < 10; ++i) {
+            ASSERT_TRUE(rig.append_now(1, 100'000).has_value()) << i;
+        }
+        EXPECT_LT(disk.used_bytes(), before + 2 * kMiB);
+        rig.restart();
+        rig.verify(true);
+    }
+}
+
 TEST(PartitionLogFaults, AFileSystemThatCannotPreallocateIsUsedWithout) {
     Rig rig(61, {.size_required_to_save = 1, .preallocate = true});
     rig.start();

@@ -17,6 +17,9 @@ namespace {
 /// Entries for which an index has room when its segment is opened: 6 KiB.
 constexpr std::size_t kIndexRoom = 256;
 
+/// Of a file system, an eighth of it or so much stays free of what is only preallocated.
+constexpr std::uint64_t kLeftFreeBytesMax = 16 * kGiB;
+
 /// Results of the back end are 32-bit.
 constexpr std::uint64_t kWriteBytesMax = 1 * kGiB;
 
@@ -189,22 +192,32 @@ std::size_t PartitionLog::gather(StorageContext::Parts& parts, std::uint64_t id,
     return count;
 }
 
-/// The topic asked for it: what fills the disk later does not stop this segment. At its first write
-/// in this run, again after a cut, which gives the room back, and for a last batch that passes the
-/// segment's size. A full disk refuses the write; a file system that cannot do it is used without.
+/// The topic asked for it: room for the whole segment, at its first write in this run, again after
+/// a cut, which gives it back, and for a last batch that passes the segment's size. Where that
+/// would leave little for others the segment is written without; so it is when the file system
+/// cannot do it.
 Task<Status> PartitionLog::preallocate(std::uint64_t end) {
     if (end <= writer_.allocated_bytes) {
         co_return Status{};
     }
-    const FileRef file = writer_.log;
     const std::uint64_t wanted = std::max(end, options_.segment_size);
+    const std::uint64_t more = wanted - segments_.back().size_bytes;
+    const Result<runtime::DiskSpace> space = context_.io.disk_space(directory_);
+    if (space.has_value() &&
+        space->free_bytes < more + std::min(space->total_bytes / 8, kLeftFreeBytesMax)) {
+        writer_.allocated_bytes = ~std::uint64_t{0};
+        co_return Status{};
+    }
+    const FileRef file = writer_.log;
     const Status allocated = co_await runtime::allocate(context_.io, file.handle(), wanted);
     if (allocated.has_value()) {
         writer_.allocated_bytes = wanted;
         co_return allocated;
     }
-    if (detail::is_full_disk(allocated.error())) {
-        co_return allocated;
+    writer_.allocated_bytes = ~std::uint64_t{0};
+    if (detail::is_full_disk(allocated.error())) {  // a part of it may be taken
+        co_return co_await runtime::truncate(context_.io, file.handle(),
+                                             segments_.back().size_bytes);
     }
     options_.preallocate = false;
     observe::log_warn("storage", "the file system does not preallocate segments",
