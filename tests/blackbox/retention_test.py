@@ -7,19 +7,16 @@ Exit status: 0 fine, 1 usage, 100 the server crashed or did not start, 102 a wro
 The sizes are those of public bug reports; each case names its own.
 """
 
-import argparse
 import contextlib
-import os
-import shutil
 import struct
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 sys.dont_write_bytecode = True
 
+from cases import Cases, expect, expect_equal, expect_error  # noqa: E402
 from galgo_client import (  # noqa: E402
     GET_STATS,
     GET_STREAM,
@@ -31,45 +28,18 @@ from galgo_client import (  # noqa: E402
     identifier,
     str8,
 )
-from galgo_server import Server, ServerFailure  # noqa: E402
 
 ORIGIN = 1_700_000_000_000_000
 MIB = 1 << 20
 EIGHTH = 128 << 10  # eight messages of that size fill a segment of 1 MiB
 OFFSET, TIMESTAMP, FIRST, LAST, NEXT = 1, 2, 3, 4, 5
-CASES = []
+
+CASES = Cases(__file__, "what retention takes and what it leaves")
+case = CASES.case
 
 
-class Wrong(Exception):
-    pass
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def expect(condition, text):
-    if not condition:
-        raise Wrong(text)
-
-
-def equal(found, wanted, what):
-    expect(found == wanted, f"{what}: {found}, not {wanted}")
-
-
-@contextlib.contextmanager
-def running(ctx, interval="1s", shards=2):
-    """A server of its own; at the end it must stop as asked, without a sanitizer report."""
-    environment = {"IGGY_DATA_MAINTENANCE_MESSAGES_INTERVAL": interval}
-    server = Server(ctx.server, ctx.work / f"data{len(ctx.servers)}", shards=shards, environment=environment)
-    ctx.servers.append(server)
-    server.start()
-    yield server
-    server.stop()
-    report = server.sanitizer_report()
-    if report:
-        raise ServerFailure("sanitizer report:\n" + report)
+def running(ctx, interval="1s"):
+    return ctx.running(environment={"IGGY_DATA_MAINTENANCE_MESSAGES_INTERVAL": interval})
 
 
 def fill(client, topic, count, size=EIGHTH, partition=0):
@@ -86,8 +56,8 @@ def three_segments(client, topic="t", **options):
     with contextlib.suppress(ServerError):
         client.create_stream("s")
     client.create_topic("s", topic, 1, segment_size=MIB, **options)
-    equal(fill(client, topic, 25), 24, "the last offset")
-    equal(client.partitions("s", topic)[0][1:], (4, 24, 25), "segments, offset, messages")
+    expect_equal(fill(client, topic, 25), 24, "the last offset")
+    expect_equal(client.partitions("s", topic)[0][1:], (4, 24, 25), "segments, offset, messages")
 
 
 def first_of(client, topic="t", kind=FIRST, offset=0, count=2, consumer=1):
@@ -118,26 +88,26 @@ def expired_segments_go_without_a_restart(ctx):
             last = fill(client, "t", 80, size=64 << 10)  # 5 MiB
             segments = client.partitions("s", "t")[0][1]
             expect(segments >= 5, f"{segments} segments")
-            equal(first_of(client), 0, "first")
+            expect_equal(first_of(client), 0, "first")
             time.sleep(15)
             end = fill(client, "t", 32, size=64 << 10)  # 2 MiB
-            equal(end, last + 32, "the offset behind them")
+            expect_equal(end, last + 32, "the offset behind them")
             first = first_of(client)
             expect(first is not None and 0 < first <= last + 1, f"first is {first}")
             _, kept, current, messages = client.partitions("s", "t")[0]
-            equal(current, end, "current offset")
-            equal(messages, end + 1 - first, "messages")
+            expect_equal(current, end, "current offset")
+            expect_equal(messages, end + 1 - first, "messages")
             expect(kept < segments, f"{kept} segments are left")
             below = client.poll("s", "t", 0, 0, 1)
-            equal(below.messages[0][0], first, "a poll below what is retained")
+            expect_equal(below.messages[0][0], first, "a poll below what is retained")
             # It is quiet now: all of it goes, and the next offset stays.
             eventually(lambda: client.partitions("s", "t")[0][3] == 0, "the quiet topic is empty", 25)
-            equal(client.partitions("s", "t")[0][1:3], (1, end), "segments and offset of the empty one")
-            equal(first_of(client), None, "first of the empty one")
+            expect_equal(client.partitions("s", "t")[0][1:3], (1, end), "segments and offset of the empty one")
+            expect_equal(first_of(client), None, "first of the empty one")
         with restarted(server) as client:
-            equal(client.partitions("s", "t")[0][1:], (1, end, 0), "the same after a restart")
-            equal(fill(client, "t", 1), end + 1, "the next offset")
-            equal(first_of(client), end + 1, "first")
+            expect_equal(client.partitions("s", "t")[0][1:], (1, end, 0), "the same after a restart")
+            expect_equal(fill(client, "t", 1), end + 1, "the next offset")
+            expect_equal(first_of(client), end + 1, "first")
 
 
 @case
@@ -146,10 +116,10 @@ def an_expiry_counts_from_its_update_on(ctx):
     with running(ctx) as server, Client(server.address).login() as client:
         three_segments(client)
         time.sleep(3)
-        equal(first_of(client), 0, "first without an expiry")
+        expect_equal(first_of(client), 0, "first without an expiry")
         client.update_topic("s", "t", "t", message_expiry=1_000_000)
         eventually(lambda: client.partitions("s", "t")[0][3] == 0, "all is expired")
-        equal(client.partitions("s", "t")[0][2], 24, "current offset")
+        expect_equal(client.partitions("s", "t")[0][2], 24, "current offset")
 
 
 @case
@@ -159,9 +129,9 @@ def a_topic_keeps_to_its_size(ctx):
         client.create_topic("s", "t", 1, segment_size=MIB, max_topic_size=3 * MIB)
         fill(client, "t", 8 * 10 + 1)
         eventually(lambda: client.partitions("s", "t")[0][3] == 2 * 8 + 1, "two sealed segments are left")
-        equal(first_of(client), 64, "first")
+        expect_equal(first_of(client), 64, "first")
         time.sleep(2)
-        equal(first_of(client), 64, "and it stays")
+        expect_equal(first_of(client), 64, "and it stays")
 
 
 @case
@@ -171,9 +141,9 @@ def a_deleted_segment_changes_no_offset(ctx):
         three_segments(client)
         client.store_offset("s", "t", 0, 9, 20)
         client.delete_segments("s", "t", 0, 1)
-        equal(client.offsets("s", "t", 0, 9), (24, 20), "current and stored offset")
-        equal(first_of(client), 8, "first")
-        equal(client.partitions("s", "t")[0][1:], (3, 24, 17), "segments, offset, messages")
+        expect_equal(client.offsets("s", "t", 0, 9), (24, 20), "current and stored offset")
+        expect_equal(first_of(client), 8, "first")
+        expect_equal(client.partitions("s", "t")[0][1:], (3, 24, 17), "segments, offset, messages")
 
 
 @case
@@ -186,12 +156,12 @@ def every_strategy_begins_with_what_is_retained(ctx):
         client.store_offset("s", "t", 0, 3, 3)
         for _ in range(2):
             with client:
-                equal(first_of(client, kind=NEXT, consumer=3), 8, "next behind a stored 3")
-                equal(first_of(client, kind=NEXT, consumer=4), 8, "next of a new consumer")
-                equal(first_of(client, kind=OFFSET), 8, "offset 0")
-                equal(first_of(client, kind=FIRST), 8, "first")
-                equal(first_of(client, kind=TIMESTAMP), 8, "timestamp 0")
-                equal(first_of(client, kind=LAST, count=25), 8, "the last 25")
+                expect_equal(first_of(client, kind=NEXT, consumer=3), 8, "next behind a stored 3")
+                expect_equal(first_of(client, kind=NEXT, consumer=4), 8, "next of a new consumer")
+                expect_equal(first_of(client, kind=OFFSET), 8, "offset 0")
+                expect_equal(first_of(client, kind=FIRST), 8, "first")
+                expect_equal(first_of(client, kind=TIMESTAMP), 8, "timestamp 0")
+                expect_equal(first_of(client, kind=LAST, count=25), 8, "the last 25")
             client = restarted(server)
         client.close()
 
@@ -205,22 +175,22 @@ def a_stored_offset_holds_data_back(ctx):
             client.store_offset("s", "t", 0, 1, 3)
             client.delete_segments("s", "t", 0, 1)
             time.sleep(2.5)
-            equal(first_of(client, consumer=5), 0, "first while 3 is stored")
+            expect_equal(first_of(client, consumer=5), 0, "first while 3 is stored")
             client.store_offset("s", "t", 0, 1, 6)
             time.sleep(2.5)
-            equal(first_of(client, consumer=5), 0, "first while 6 is stored")
+            expect_equal(first_of(client, consumer=5), 0, "first while 6 is stored")
             held = sum(v for k, v in server.metrics().items() if k.startswith("galgo_retention_held_back_bytes"))
             expect(held > MIB, f"{held} bytes are held back")
             expect("stay because of stored offsets" in server.log_tail(1000), "the log does not tell")
         with restarted(server) as client:  # what was acknowledged is not forgotten
-            equal(first_of(client, consumer=5), 0, "first after a restart")
+            expect_equal(first_of(client, consumer=5), 0, "first after a restart")
             client.store_offset("s", "t", 0, 1, 7)
             eventually(lambda: first_of(client, consumer=5) == 8, "0..7 is gone")
             client.store_offset("s", "t", 0, 2, 2)
             client.delete_offset("s", "t", 0, 1)
             client.delete_segments("s", "t", 0, 1)
             time.sleep(2.5)
-            equal(first_of(client, consumer=5), 8, "first while d has 2")
+            expect_equal(first_of(client, consumer=5), 8, "first while d has 2")
             client.delete_offset("s", "t", 0, 2)
             eventually(lambda: first_of(client, consumer=5) == 16, "8..15 is gone")
             eventually(
@@ -235,29 +205,24 @@ def what_delete_segments_answers(ctx):
         three_segments(client)
         for count, first in ((0, 0), (2, 16), (1000, 24), (1, 24)):
             reply = client.ask(OP_DELETE_SEGMENTS, client.delete_segments_body("s", "t", 0, count))
-            equal((reply.operation, reply.status, reply.body.hex()), (68, 0, "00000000"), f"answer for {count}")
-            equal(first_of(client), first, f"first after {count}")
-        equal(client.partitions("s", "t")[0][1:], (1, 24, 1), "segments, offset, messages")
+            expect_equal((reply.operation, reply.status, reply.body.hex()), (68, 0, "00000000"), f"answer for {count}")
+            expect_equal(first_of(client), first, f"first after {count}")
+        expect_equal(client.partitions("s", "t")[0][1:], (1, 24, 1), "segments, offset, messages")
 
         def refusal(body):
             reply = client.ask(OP_DELETE_SEGMENTS, body)
-            equal((reply.operation, reply.status, len(reply.body)), (68, 0, 12), "a refusal")
+            expect_equal((reply.operation, reply.status, len(reply.body)), (68, 0, 12), "a refusal")
             return struct.unpack("<III", reply.body)
 
-        equal(refusal(client.delete_segments_body("none", "t", 0, 1)), (1, 0, 1009), "no stream")
-        equal(refusal(client.delete_segments_body("s", "none", 0, 1)), (1, 0, 2010), "no topic")
-        equal(refusal(client.delete_segments_body("s", "t", 7, 1)), (1, 0, 3007), "no partition")
-        equal(client.ask(OP_DELETE_SEGMENTS, b"\x01").status, 3, "no request")
+        expect_equal(refusal(client.delete_segments_body("none", "t", 0, 1)), (1, 0, 1009), "no stream")
+        expect_equal(refusal(client.delete_segments_body("s", "none", 0, 1)), (1, 0, 2010), "no topic")
+        expect_equal(refusal(client.delete_segments_body("s", "t", 7, 1)), (1, 0, 3007), "no partition")
+        expect_equal(client.ask(OP_DELETE_SEGMENTS, b"\x01").status, 3, "no request")
         body = str8("reader") + str8("password") + b"\x01" + b"\x00" + b""
         client.call(141, body)
         with Client(server.address) as reader:
             reader.login("reader", "password")
-            try:
-                reader.delete_segments("s", "t", 0, 1)
-            except ServerError as error:
-                equal(error.code, 41, "without the right")
-            else:
-                raise Wrong("a user without rights deleted segments")
+            expect_error(41, "without the right", reader.delete_segments, "s", "t", 0, 1)
 
 
 @case
@@ -280,19 +245,19 @@ def a_purge_is_seen_at_once(ctx):
             client.call(OP_CREATE_GROUP, group)
             client.store_offset("s", "t1", 0, 1, 5)
             size, messages, counted = figures(client)
-            equal((messages, counted), (17, 17), "messages before")
+            expect_equal((messages, counted), (17, 17), "messages before")
             client.purge_topic("s", "t1")
             now = figures(client)
-            equal(now[1:], (7, 7), "messages of the stream, and of the statistics")
-            equal(now[0] * 17, size * 7, "bytes of the stream")
-            equal(client.partitions("s", "t1")[0][2:], (0, 0), "offset and messages of t1")
-            equal(client.stored_offset("s", "t1", 0, 1), None, "stored offset")
-            equal(first_of(client, "t1"), None, "first of t1")
-            equal(fill(client, "t1", 1, size=100), 0, "the next offset of t1")
-            equal(client.partitions("s", "t2")[0][2:], (6, 7), "offset and messages of t2")
+            expect_equal(now[1:], (7, 7), "messages of the stream, and of the statistics")
+            expect_equal(now[0] * 17, size * 7, "bytes of the stream")
+            expect_equal(client.partitions("s", "t1")[0][2:], (0, 0), "offset and messages of t1")
+            expect_equal(client.stored_offset("s", "t1", 0, 1), None, "stored offset")
+            expect_equal(first_of(client, "t1"), None, "first of t1")
+            expect_equal(fill(client, "t1", 1, size=100), 0, "the next offset of t1")
+            expect_equal(client.partitions("s", "t2")[0][2:], (6, 7), "offset and messages of t2")
         with restarted(server) as client:
-            equal(figures(client)[1], 8, "messages after a restart")
-            equal(client.stored_offset("s", "t1", 0, 1), None, "stored offset after a restart")
+            expect_equal(figures(client)[1], 8, "messages after a restart")
+            expect_equal(client.stored_offset("s", "t1", 0, 1), None, "stored offset after a restart")
 
 
 @case
@@ -304,21 +269,16 @@ def what_was_sent_behind_a_purge_stays(ctx):
             client.create_topic("s", "t", 1)
             client.send("s", "t", 0, build_batch([b"old"] * 20, ORIGIN))
             client.purge_topic("s", "t")
-            equal(client.send("s", "t", 0, build_batch([b"new"] * 3, ORIGIN)), 0, "the offset behind the purge")
+            expect_equal(client.send("s", "t", 0, build_batch([b"new"] * 3, ORIGIN)), 0, "the offset behind the purge")
         with restarted(server) as client:
             polled = client.poll("s", "t", 0, 0, 100, kind=FIRST, with_payload=True)
-            equal([(offset, payload) for offset, _, payload in polled.messages],
-                  [(0, b"new"), (1, b"new"), (2, b"new")], "messages")
+            messages = [(offset, payload) for offset, _, payload in polled.messages]
+            expect_equal(messages, [(0, b"new"), (1, b"new"), (2, b"new")], "messages")
             for ask in (
                 lambda: client.poll("s", "t", 7, 0, 1),
                 lambda: client.offsets("s", "t", 7, 1),
             ):
-                try:
-                    ask()
-                except ServerError as error:
-                    equal(error.code, 3007, "partition 7")
-                else:
-                    raise Wrong("partition 7 answers")
+                expect_error(3007, "partition 7", ask)
 
 
 @case
@@ -336,62 +296,12 @@ def polls_beside_retention_never_fail(ctx):
                     expect(polled.messages, "an empty poll")
                     offsets = [offset for offset, _, _ in polled.messages]
                     expect(offsets[0] >= at, f"{offsets[0]} came back behind {at}")
-                    equal(offsets, sorted(set(offsets)), "order")
+                    expect_equal(offsets, sorted(set(offsets)), "order")
                     for offset, _, payload in polled.messages:
-                        equal(struct.unpack_from("<Q", payload)[0], offset, "payload")
+                        expect_equal(struct.unpack_from("<Q", payload)[0], offset, "payload")
                     at = offsets[0]
             expect(at > 0, "nothing was removed")
 
 
-# ---- the runner ----------------------------------------------------------------------------------
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description="what retention takes and what it leaves")
-    parser.error = lambda message: (print(f"retention_test: {message}", file=sys.stderr), sys.exit(1))
-    parser.add_argument("--server", required=True, help="the galgo-server binary")
-    parser.add_argument("--work", type=Path, default=None, help="folder for data and logs; default: temporary")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(c.__name__ for c in CASES))
-    arguments = parser.parse_args()
-    if not os.access(arguments.server, os.X_OK):
-        parser.error(f"no server at {arguments.server}. Run: ./x build")
-    known = {function.__name__: function for function in CASES}
-    for name in arguments.cases:
-        if name not in known:
-            parser.error(f"no case {name}")
-    arguments.cases = [known[name] for name in arguments.cases] or CASES
-    return arguments
-
-
-def main():
-    ctx = parse_arguments()
-    if ctx.work is not None:
-        ctx.work.mkdir(parents=True, exist_ok=True)
-    ctx.work = Path(tempfile.mkdtemp(prefix="galgo-retention.", dir=ctx.work))
-    ctx.servers = []
-    passed, failed, status = 0, [], 0
-    for function in ctx.cases:
-        began = time.monotonic()
-        try:
-            function(ctx)
-            print(f"ok   {function.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
-            passed += 1
-        except (ServerFailure, Wrong, ServerError, ValueError, OSError) as fault:
-            failed.append(function.__name__)
-            status = 100 if isinstance(fault, ServerFailure) else status or 102
-            print(f"FAIL {function.__name__}: {type(fault).__name__}: {fault}", flush=True)
-            if ctx.servers:
-                print(f"---- last lines of its server\n{ctx.servers[-1].log_tail(20)}\n----")
-        finally:
-            for server in ctx.servers:
-                server.end()
-    if failed:
-        print(f"kept: {ctx.work}\nagain: tests/blackbox/retention_test.py --server {ctx.server} {' '.join(failed)}")
-    else:
-        shutil.rmtree(ctx.work)
-    print(f"retention: {passed} passed, {len(failed)} failed")
-    return status
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(CASES.main())
