@@ -61,6 +61,19 @@ def read_all(client, stream, topic, partition=0):
         messages += polled.messages
 
 
+def stopped_after(ctx, count):
+    """A server with encryption that was sent SECRET so often, and stopped; with its stream and topic."""
+    server = ctx.server(environment=encrypted())
+    server.start()
+    with Client(server.address).login() as client:
+        stream = client.create_stream("s")
+        topic = client.create_topic(stream, "t", 1)
+        for _ in range(count):
+            client.send(stream, topic, 0, build_batch([SECRET], ORIGIN))
+    server.stop()
+    return server, stream, topic
+
+
 def refused(server, *texts):
     """Does the start end with one line that says all of `texts`?"""
     try:
@@ -112,13 +125,7 @@ def no_file_holds_what_was_sent(ctx):
 
 @case
 def wrong_key_no_key_right_key(ctx):
-    server = ctx.server(environment=encrypted())
-    server.start()
-    with Client(server.address).login() as client:
-        stream = client.create_stream("s")
-        topic = client.create_topic(stream, "t", 1)
-        client.send(stream, topic, 0, build_batch([SECRET], ORIGIN))
-    server.stop()
+    server, stream, topic = stopped_after(ctx, 1)
     mark = str(server.path / "ENCRYPTION")
     switch(server, encrypted(OTHER_KEY))
     refused(server, mark, "encrypted with another key", "set system.encryption.key")
@@ -255,13 +262,7 @@ def a_batch_of_64_megabytes(ctx):
 @case
 def a_restore_without_the_file(ctx):
     """ENCRYPTION is gone: FORMAT says that it has to be there, whatever key is given, or none."""
-    server = ctx.server(environment=encrypted())
-    server.start()
-    with Client(server.address).login() as client:
-        stream = client.create_stream("s")
-        topic = client.create_topic(stream, "t", 1)
-        client.send(stream, topic, 0, build_batch([SECRET], ORIGIN))
-    server.stop()
+    server, stream, topic = stopped_after(ctx, 1)
     mark = server.path / "ENCRYPTION"
     content = mark.read_bytes()
     mark.unlink()
@@ -283,14 +284,7 @@ def a_restore_without_the_file(ctx):
 @case
 def another_key_by_force(ctx):
     """File and line are removed, and another key is given: the old messages are refused, new ones are taken."""
-    server = ctx.server(environment=encrypted())
-    server.start()
-    with Client(server.address).login() as client:
-        stream = client.create_stream("s")
-        topic = client.create_topic(stream, "t", 1)
-        for number in range(3):
-            client.send(stream, topic, 0, build_batch([SECRET], ORIGIN))
-    server.stop()
+    server, stream, topic = stopped_after(ctx, 3)
     (server.path / "ENCRYPTION").unlink()
     (server.path / "FORMAT").write_text((server.path / "FORMAT").read_text().splitlines(True)[0])
     switch(server, encrypted(OTHER_KEY))
