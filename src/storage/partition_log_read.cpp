@@ -28,6 +28,17 @@ constexpr std::uint64_t kSamePlaceLineNs = 60 * kSecond;
 /// The place of such a line when it is no batch.
 constexpr std::uint64_t kNoPosition = ~std::uint64_t{0};
 
+/// What a reader is told of a stored batch that is not valid: a client that sent such a one would
+/// get a finer code, which says nothing to one that reads.
+Status as_damage(const Status& valid) {
+    if (valid.has_value() || valid.error().os_errno != 0 ||
+        valid.error().code == ErrorCode::kInvalidMessageChecksum ||
+        valid.error().code == ErrorCode::kInvalidBatchChecksum) {
+        return valid;
+    }
+    return fail(ErrorCode::kCannotReadMessage);
+}
+
 /// Batches that were packed or read one behind the other travel as one slice.
 template <class Slices>
 void add_slice(Slices& slices, BufRef slice) {
@@ -451,14 +462,14 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
             const Status valid = co_await verify_batch(context_.ready, step.bytes);
             if (!valid.has_value()) {
                 tell_unreadable("damaged batch", range.start, step.position);
-                co_return valid;
+                co_return as_damage(valid);
             }
         }
         const Offset end(step.header.base_offset + step.header.message_count);
         if (is_encrypted(step.bytes.bytes())) {
             GALGO_CO_TRY_ASSIGN(step.bytes, co_await decrypt(std::move(step.bytes)));
         }
-        GALGO_CO_TRY(collector.add(step.bytes, step.header));
+        GALGO_CO_TRY(as_damage(collector.add(step.bytes, step.header)));
         delivered = true;
         if (collector.result.next == end) {
             file->hint_offset = end;
@@ -482,7 +493,7 @@ Task<Status> PartitionLog::verify_at(const ReadPlan::DiskRange& range, std::uint
     if (!valid.has_value()) {
         tell_unreadable("damaged batch", range.start, position);
     }
-    co_return valid;
+    co_return as_damage(valid);
 }
 
 // ---- by time
