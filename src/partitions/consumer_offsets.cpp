@@ -260,6 +260,7 @@ Task<Status> Partition::write_offset_files(const std::vector<ChangedOffset>& cha
              .id = change.consumer.id,
              .offset = change.offset},
             options_.offsets_persisted));
+        offsets_.note_file(change.consumer);
     }
     for (const ConsumerKey& consumer : erased) {
         if (!offsets_.find(consumer).has_value()) {

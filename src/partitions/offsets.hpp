@@ -24,6 +24,7 @@ class Offsets {
         Offset offset;
         OpNumber op;           ///< of the change that it comes from; 0 = none yet, or from a file
         bool changed = false;  ///< since the last checkpoint
+        bool on_file = false;  ///< it has a file, of this value or an older one
         /// Journal file with the record of that change; 0 = none that the next checkpoint gives up.
         std::uint64_t record_file = 0;
     };
@@ -41,7 +42,30 @@ class Offsets {
         }
     }
     /// As the files have it.
-    void restore(ConsumerKey consumer, Offset offset) { put(consumer).offset = offset; }
+    void restore(ConsumerKey consumer, Offset offset) {
+        Entry& entry = put(consumer);
+        entry.offset = offset;
+        entry.on_file = true;
+    }
+    /// A checkpoint wrote its file.
+    void note_file(ConsumerKey consumer) {
+        const auto found = entries_.find(consumer);
+        if (found != entries_.end()) {
+            found->second.on_file = true;
+        }
+    }
+    /// Consumers that have a file, damaged or not.
+    template <class Fn>
+    void for_each_file(Fn fn) const {
+        for (const auto& [consumer, entry] : entries_) {
+            if (entry.on_file) {
+                fn(consumer);
+            }
+        }
+        for (const ConsumerKey& consumer : damaged_) {
+            fn(consumer);
+        }
+    }
     /// Its file does not say what it was.
     void set_damaged(ConsumerKey consumer) {
         if (!entries_.contains(consumer)) {

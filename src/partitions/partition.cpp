@@ -3,6 +3,7 @@
 #include "partitions/partition.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "observe/log.hpp"
 #include "storage/offsets_file.hpp"
@@ -34,12 +35,10 @@ Partition::~Partition() {
     unlink();
 }
 
-Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& environment,
-                                                         std::string directory, PartitionKey key,
-                                                         Incarnation incarnation,
-                                                         PartitionOptions options,
-                                                         const storage::JournalReplay* replay,
-                                                         PublishCounters publish) {
+Task<Result<std::unique_ptr<Partition>>> Partition::open(
+    PartitionEnvironment& environment, std::string directory, PartitionKey key,
+    Incarnation incarnation, PartitionOptions options, const storage::JournalReplay* replay,
+    const storage::LedgerRow* claim, PublishCounters publish) {
     const storage::LogOptions log_options{
         .segment_size = options.segment_size_bytes,
         .messages_required_to_save = options.messages_required_to_save,
@@ -49,8 +48,9 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
         .validate_checksum = environment.validate_checksum};
     GALGO_CO_TRY_ASSIGN(
         std::unique_ptr<storage::PartitionLog> log,
-        co_await storage::PartitionLog::open(environment.storage, environment.root, directory, key,
-                                             incarnation, log_options, replay));
+        co_await storage::PartitionLog::open(
+            environment.storage, environment.root, directory, key, incarnation, log_options, replay,
+            claim == nullptr ? storage::KnownEnds{} : claim->written));
     // Not before: what an earlier life left in the directory has gone with the opening of the log.
     const Result<storage::LoadedOffsets> offsets = co_await storage::load_offsets(
         environment.storage.io,
@@ -67,7 +67,7 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
     std::unique_ptr<Partition> partition(new Partition(environment, std::move(directory), key,
                                                        incarnation, options, std::move(publish),
                                                        std::move(log), head));
-    co_await partition->load_offsets(*offsets, facts);
+    co_await partition->load_offsets(*offsets, facts, claim);
     partition->publish_counters();
     co_return partition;
 }
@@ -76,7 +76,8 @@ Task<Result<std::unique_ptr<Partition>>> Partition::open(PartitionEnvironment& e
 /// are written to the files; a disk that is full now costs the partition nothing but that its
 /// journals stay (recovered()).
 Task<void> Partition::load_offsets(const storage::LoadedOffsets& loaded,
-                                   const storage::JournalFacts* facts) {
+                                   const storage::JournalFacts* facts,
+                                   const storage::LedgerRow* claim) {
     checkpoint_op_ = loaded.checkpoint;
     offsets_op_ = loaded.checkpoint;
     for (const storage::ConsumerOffset& entry : loaded.offsets) {
@@ -94,6 +95,9 @@ Task<void> Partition::load_offsets(const storage::LoadedOffsets& loaded,
             "the file of a stored offset is damaged; its consumer gets error 3020 until it stores "
             "or deletes its offset: restore the file and start again, or let it store one",
             {{"file", storage::offset_file_path(directory_, entry.owner, entry.id)}});
+    }
+    if (claim != nullptr) {
+        miss_offsets(facts, *claim);
     }
     if (facts == nullptr) {
         co_return;
@@ -119,6 +123,48 @@ Task<void> Partition::load_offsets(const storage::LoadedOffsets& loaded,
                               {{"directory", directory_}, {"error", to_string(written.error())}});
         }
     }
+}
+
+/// Stored offsets that had a file: where it is gone, and no journal says that it was deleted,
+/// nobody knows what its consumer had stored.
+void Partition::miss_offsets(const storage::JournalFacts* facts, const storage::LedgerRow& claim) {
+    std::set<ConsumerKey> told;  // by the journals, whatever they say
+    if (facts != nullptr) {
+        for (const storage::JournaledOffset& change : facts->offsets) {
+            if (change.deleted || change.op > checkpoint_op_) {
+                told.insert({.kind = static_cast<wire::ConsumerKind>(change.consumer_kind),
+                             .id = change.consumer_id});
+            }
+        }
+    }
+    for (const storage::OffsetFileId& file : claim.offsets) {
+        const ConsumerKey consumer{.kind = static_cast<wire::ConsumerKind>(file.owner),
+                                   .id = file.id};
+        if (offsets_.find(consumer).has_value() || offsets_.is_damaged(consumer) ||
+            told.contains(consumer)) {
+            continue;
+        }
+        offsets_.set_damaged(consumer);
+        observe::log_error(
+            "partitions",
+            "the file of a stored offset is gone; its consumer gets error 3020 until it stores or "
+            "deletes its offset: restore the file and start again, or let it store one",
+            {{"file", storage::offset_file_path(directory_, file.owner, file.id)}});
+    }
+}
+
+storage::LedgerRow Partition::ledger_row() const {
+    storage::LedgerRow row{.partition = key_,
+                           .incarnation = incarnation_,
+                           .written = log_->written_ends(),
+                           .stable = log_->stable_ends(),
+                           .offsets_stable = options_.offsets_persisted,
+                           .offsets = {}};
+    offsets_.for_each_file([&row](ConsumerKey consumer) {
+        row.offsets.push_back(
+            {.owner = static_cast<storage::OffsetOwner>(consumer.kind), .id = consumer.id});
+    });
+    return row;
 }
 
 Task<Status> Partition::complete_recovery() {

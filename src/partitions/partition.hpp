@@ -26,6 +26,7 @@
 #include "partitions/types.hpp"
 #include "replication/group_driver.hpp"
 #include "runtime/loop.hpp"
+#include "storage/ledger.hpp"
 #include "storage/offsets_file.hpp"
 #include "storage/partition_log.hpp"
 
@@ -100,11 +101,11 @@ struct PartitionEnvironment {
 class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
  public:
     /// Opens or begins the partition in `directory`. `replay`: what the journals of earlier runs
-    /// know, or null.
+    /// know, or null; `claim`: what the ledger says that its files had, or null.
     static coro::Task<Result<std::unique_ptr<Partition>>> open(
         PartitionEnvironment& environment, std::string directory, PartitionKey key,
         Incarnation incarnation, PartitionOptions options, const storage::JournalReplay* replay,
-        PublishCounters publish);
+        const storage::LedgerRow* claim, PublishCounters publish);
     ~Partition();
 
     [[nodiscard]] PartitionKey key() const noexcept { return key_; }
@@ -119,6 +120,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     coro::Task<Status> complete_recovery();
     /// Does it need records in the journal files `first` to `last`?
     [[nodiscard]] bool pins_journal(std::uint64_t first, std::uint64_t last) const noexcept;
+    /// What the ledger says of it; empty when there is nothing to say.
+    [[nodiscard]] storage::LedgerRow ledger_row() const;
     /// Woken when the last request that held the partition has ended.
     [[nodiscard]] coro::WaitList& released() noexcept { return released_; }
 
@@ -190,7 +193,9 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     };
     coro::Task<Result<Start>> start_of(const PollRequest& request);
     coro::Task<void> load_offsets(const storage::LoadedOffsets& loaded,
-                                  const storage::JournalFacts* facts);
+                                  const storage::JournalFacts* facts,
+                                  const storage::LedgerRow* claim);
+    void miss_offsets(const storage::JournalFacts* facts, const storage::LedgerRow& claim);
     /// What a checkpoint writes.
     struct ChangedOffset {
         ConsumerKey consumer;

@@ -51,7 +51,8 @@ PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
                    .group = {.pipeline_max = options_.pipeline_max},
                    .commit_times = options_.commit_times},
       changed_(loop.ready()),
-      scope_(loop.ready()) {
+      scope_(loop.ready()),
+      writing_ledger_(loop.ready(), 1) {
     storage_.sync_times = options_.segment_sync_times;
     storage_.encryption = options_.encryption;
     journal.set_pressure_hook(
@@ -59,6 +60,13 @@ PartitionTable::PartitionTable(runtime::Loop& loop, memory::BufferPool& pool,
             static_cast<PartitionTable*>(context)->relieve_pressure(last);
         },
         this);
+    for (storage::LedgerRow& claim : options_.claims) {
+        unopened_.insert_or_assign(claim.partition, std::move(claim));
+    }
+    options_.claims.clear();
+    if (options_.boot != 0) {
+        journal.set_release_hook(before_release, this);
+    }
 }
 
 PartitionTable::~PartitionTable() = default;
@@ -69,7 +77,11 @@ std::string PartitionTable::directory_of(PartitionKey key) const {
                        address.stream.value(), address.topic.value(), address.partition.value());
 }
 
-bool PartitionTable::has_files(PartitionKey key) const {
+bool PartitionTable::has_files(PartitionKey key, Incarnation incarnation) const {
+    return has_directory(key) || claim_of(key, incarnation) != nullptr;
+}
+
+bool PartitionTable::has_directory(PartitionKey key) const {
     return loop_.io().file_facts(directory_of(key)).has_value();
 }
 
@@ -110,7 +122,7 @@ Task<Result<PartitionHandle>> PartitionTable::open(PartitionKey key, Incarnation
     rows_[key] = Row{.incarnation = incarnation};
     Result<std::unique_ptr<Partition>> opened =
         co_await Partition::open(environment_, directory_of(key), key, incarnation, options,
-                                 options_.replay, std::move(publish));
+                                 options_.replay, claim_of(key, incarnation), std::move(publish));
     if (!opened.has_value()) {
         rows_.erase(key);
         changed_.wake_all();
@@ -128,6 +140,7 @@ Task<Result<PartitionHandle>> PartitionTable::open(PartitionKey key, Incarnation
                            {{"partition", text_of(key)}, {"reason", *fence}});
     }
     rows_[key].partition = partition;
+    unopened_.erase(key);  // its own row says as much
     changed_.wake_all();
     co_return PartitionHandle(std::move(partition));
 }
@@ -136,7 +149,11 @@ Task<void> PartitionTable::retire(PartitionKey key, Incarnation keep_from, bool 
     for (;;) {
         const auto found = rows_.find(key);
         if (found == rows_.end()) {
-            if (deleted && has_files(key)) {
+            const auto claim = unopened_.find(key);
+            if (claim != unopened_.end() && claim->second.incarnation < keep_from) {
+                unopened_.erase(claim);
+            }
+            if (deleted && has_directory(key)) {
                 co_await drop_unopened(key, keep_from);
             }
             co_return;
@@ -297,11 +314,13 @@ Task<Status> PartitionTable::close_all() {
                                {{"partition", text_of(key)}, {"error", to_string(closed.error())}});
             result = closed;
         }
+        unopened_.insert_or_assign(key, partition->ledger_row());
         partition.reset();
         rows_.erase(key);
         changed_.wake_all();
     }
     co_await storage_.files.close();
+    co_await write_ledger();
     co_return result;
 }
 

@@ -17,6 +17,7 @@
 #include "partitions/partition.hpp"
 #include "partitions/retry_table.hpp"
 #include "storage/journal_replay.hpp"
+#include "storage/ledger.hpp"
 
 namespace galgo::partitions {
 
@@ -56,6 +57,8 @@ struct TableOptions {
     std::uint8_t pipeline_max = 32;
     /// What the journals of earlier runs know; used until end_recovery(), and outlives it.
     const storage::JournalReplay* replay = nullptr;
+    std::vector<storage::LedgerRow> claims;  ///< of earlier runs, for partitions of this shard
+    storage::BootNumber boot = 0;            ///< of the machine; 0 = no ledger is kept
     // Of this shard; null = not recorded.
     observe::Histogram* commit_times = nullptr;
     observe::Histogram* segment_sync_times = nullptr;
@@ -93,8 +96,13 @@ class PartitionTable : public coro::Anchored {
     coro::Task<void> complete_recovery();
     /// All partitions that those journals know were opened and are recovered: they may go.
     void end_recovery() noexcept { options_.replay = nullptr; }
-    /// Is there a directory with data for this key? Synchronous, for boot.
-    [[nodiscard]] bool has_files(PartitionKey key) const;
+    /// Writes what the files of all partitions have to the ledger of this shard. At the end of the
+    /// recovery, before journals go, and by close_all(). Failures are logged: then it says nothing.
+    coro::Task<void> write_ledger();
+    /// The same when something has changed; about once a second, less often when it is large.
+    coro::Task<void> keep_ledger();
+    /// Is there a directory with data for this life, or should there be? Synchronous, for boot.
+    [[nodiscard]] bool has_files(PartitionKey key, Incarnation incarnation) const;
     /// Of the open partitions, in no order.
     [[nodiscard]] std::vector<std::pair<PartitionKey, Incarnation>> open_lives() const;
     [[nodiscard]] std::size_t open_count() const noexcept { return rows_.size(); }
@@ -113,6 +121,12 @@ class PartitionTable : public coro::Anchored {
     static coro::Task<void> await_unused(std::shared_ptr<Partition>& partition);
     static coro::Task<void> flush_pinning(coro::Anchor<PartitionTable> table, std::uint64_t last);
     coro::Task<void> set_aside(const std::vector<PartitionHandle>& failed);
+    [[nodiscard]] const storage::LedgerRow* claim_of(PartitionKey key,
+                                                     Incarnation incarnation) const;
+    coro::Task<std::vector<storage::LedgerRow>> ledger_rows();
+    coro::Task<void> replace_ledger(std::vector<storage::LedgerRow> rows);
+    static coro::Task<void> before_release(void* table);
+    [[nodiscard]] bool has_directory(PartitionKey key) const;
 
     runtime::Loop& loop_;
     TableOptions options_;
@@ -124,6 +138,12 @@ class PartitionTable : public coro::Anchored {
     std::unordered_map<PartitionKey, Row> rows_;
     coro::WaitList changed_;  ///< a row finished opening or closing
     coro::Scope scope_;
+    /// Of partitions that are not open: claimed by earlier runs, or closed by this one.
+    std::unordered_map<PartitionKey, storage::LedgerRow> unopened_;
+    coro::Semaphore writing_ledger_;
+    std::vector<storage::LedgerRow> ledger_;  ///< as it was written last
+    Instant next_ledger_at_{0};
+    Instant next_ledger_line_at_{0};
     bool flushing_ = false;
     Instant next_open_line_at_{0};
 };

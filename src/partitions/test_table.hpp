@@ -71,22 +71,31 @@ struct TableRig {
         GALGO_CO_TRY(co_await runtime::make_directories(io, "/data/state"));
         GALGO_CO_TRY(co_await runtime::sync_directory(io, "/data"));
         GALGO_CO_TRY(co_await runtime::sync_directory(io, "/"));
-        GALGO_CO_TRY_ASSIGN(rig.replay, co_await storage::replay_journals(io, "/data/state"));
+        GALGO_CO_TRY_ASSIGN(rig.replay,
+                            co_await storage::replay_journals(io, "/data/state", rig.boot_number));
         rig.journal = std::make_unique<storage::ShardJournal>(
             io, rig.node.queue(),
             storage::JournalOptions{.directory = "/data/state",
                                     .epoch = rig.replay.next_epoch(),
                                     .first_sequence = rig.replay.next_sequence(),
                                     .file_bytes = 128 * kKiB,
-                                    .files_max = 4});
+                                    .files_max = 4,
+                                    .boot = rig.boot_number});
         rig.node.loop->add_turn_end([journal = rig.journal.get()] { journal->end_of_turn(); });
+        std::vector<storage::LedgerRow> claims;
+        for (auto& [life, row] :
+             co_await storage::load_ledgers(io, "/data/state", rig.boot_number)) {
+            claims.push_back(row);
+        }
         GALGO_CO_TRY(co_await rig.journal->open());
         rig.table = std::make_unique<PartitionTable>(
             *rig.node.loop, rig.pool, *rig.journal,
             TableOptions{.data_path = "/data",
                          .trash = rig.trash,
                          .consumer_offsets_max = rig.consumer_offsets_max,
-                         .replay = &rig.replay});
+                         .replay = &rig.replay,
+                         .claims = std::move(claims),
+                         .boot = rig.boot_number});
         co_return Status{};
     }
     static Task<Status> shut_down(TableRig& rig) {
@@ -206,6 +215,7 @@ struct TableRig {
                              .offsets_persisted = true};
     storage::Trash trash{"/data/trash"};
     storage::JournalReplay replay;
+    storage::BootNumber boot_number = 0;  ///< of the machine: 0 keeps no ledger
     std::unique_ptr<storage::ShardJournal> journal;
     std::unique_ptr<PartitionTable> table;
 };

@@ -250,6 +250,8 @@ void Node::start_threads() {
         .data_path = data_path_,
         .trash = trash_,
         .replay = &replay_,
+        .claims = &claims_,
+        .boot = boot_,
         .journal = journal,
         .validate_checksum = config_.system.partition_validate_checksum,
         .encryption = data_key_ ? &*data_key_ : nullptr,

@@ -111,6 +111,8 @@ class Node {
     metadata::PartitionStatsRegistry stats_registry_;
     std::unique_ptr<storage::MetadataFiles> metadata_files_;
     storage::JournalReplay replay_;
+    storage::BootNumber boot_ = 0;
+    storage::LedgerClaims claims_;
     storage::Trash trash_;
     std::optional<shard::DiskRoom> disk_room_;
     std::unique_ptr<shard::MetadataPair> metadata_;

@@ -5,10 +5,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <format>
+#include <fstream>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "config/encryption_key.hpp"
 #include "crypto/aead.hpp"
+#include "crypto/hash.hpp"
 #include "crypto/random.hpp"
 #include "observe/log.hpp"
 #include "server/node.hpp"
@@ -25,6 +29,14 @@ namespace {
 constexpr std::uint64_t kSnapshotOps = 512;
 /// "off": no fdatasync of the metadata log. To measure what barriers cost, never to serve.
 constexpr const char* kBarriersVariable = "GALGO_METADATA_BARRIERS";
+
+/// The same for all starts until the machine starts again; 0 when it cannot be told.
+storage::BootNumber read_boot_number() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id.empty() ? 0 : crypto::xxh3_64(std::as_bytes(std::span(id)));
+}
 
 template <class T>
 Task<void> run_and_stop(std::shared_ptr<std::optional<T>> out, UniqueFunction<Task<T>()> start,
@@ -117,12 +129,13 @@ bool Node::note_key() {
 
 bool Node::replay() {
     metadata::State state(state_options());
+    boot_ = read_boot_number();
     if (!check_key() || !open_metadata(state)) {
         return false;
     }
     Result<storage::JournalReplay> journals =
         run_alone<Result<storage::JournalReplay>>([this]() -> Task<Result<storage::JournalReplay>> {
-            return storage::replay_journals(*io_, data_path_ + "/state");
+            return storage::replay_journals(*io_, data_path_ + "/state", boot_);
         });
     if (!journals.has_value()) {
         return refuse("the journals in " + data_path_ +
@@ -135,6 +148,13 @@ bool Node::replay() {
     if (!check_lives(state) || !note_key()) {
         return false;
     }
+    claims_ = run_alone<storage::LedgerClaims>([this]() -> Task<storage::LedgerClaims> {
+        return storage::load_ledgers(*io_, data_path_ + "/state", boot_);
+    });
+    std::erase_if(claims_, [&state](const auto& claim) {  // lives that ended
+        const metadata::Partition* row = state.find_partition(claim.first.first);
+        return row == nullptr || row->incarnation != claim.first.second;
+    });
     (void)run_alone<bool>([this] { return sweep_metadata(); });
     metadata_ = std::make_unique<shard::MetadataPair>(
         cpus_.size(), shard::MetadataCopy{.state = std::move(state), .registry = &stats_registry_});

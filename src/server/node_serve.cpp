@@ -153,6 +153,8 @@ bool Node::shards_recovered() const {
 Task<void> Node::remove_old_journals() {
     const Status removed = co_await replay_.remove_files(*io_);
     old_journals_are_removed_ = removed.has_value();
+    co_await storage::remove_ledgers(*io_, data_path_ + "/state",
+                                     ShardIndex{static_cast<std::uint16_t>(cpus_.size())});
     if (!removed.has_value() && !boot_is_late_) {
         observe::log_warn("server", "journals of the last run are left, tried again",
                           {{"error", to_string(removed.error())}});

@@ -172,7 +172,8 @@ Task<void> PartitionOwner::open_existing(std::uint16_t shard_count, ShardIndex s
                     model::pack_partition_key(stream.id, topic.id, model::PartitionId{i});
                 const Incarnation incarnation = topic.partitions[i].incarnation;
                 if (wire::shard_of(key, shard_count) == self &&
-                    (table_.has_files(key) || replay.find(key, incarnation) != nullptr)) {
+                    (table_.has_files(key, incarnation) ||
+                     replay.find(key, incarnation) != nullptr)) {
                     unopened_.push_back({.key = key, .incarnation = incarnation});
                 }
             }

@@ -31,7 +31,23 @@ storage::JournalOptions journal_options(const Process& process, ShardIndex self)
             .first_sequence = process.replay->next_sequence(),
             .file_bytes = process.journal.file_bytes,
             .files_max = process.journal.files_max,
+            .boot = process.boot,
             .sync_times = times_of(process, self).journal_sync};
+}
+
+/// Of those partitions that this shard owns.
+std::vector<storage::LedgerRow> claims_of(const Process& process, ShardIndex self) {
+    const auto shards = static_cast<std::uint16_t>(process.mesh.shard_count());
+    std::vector<storage::LedgerRow> claims;
+    if (process.claims == nullptr) {
+        return claims;
+    }
+    for (const auto& [life, row] : *process.claims) {
+        if (wire::shard_of(life.first, shards) == self) {
+            claims.push_back(row);
+        }
+    }
+    return claims;
 }
 
 }  // namespace
@@ -63,6 +79,8 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Me
               .consumer_offsets_max = process.consumer_offsets_max,
               .pipeline_max = process.partition_pipeline_max,
               .replay = process.replay,
+              .claims = claims_of(process, self),
+              .boot = process.boot,
               .commit_times = times_of(process, self).partition_commit,
               .segment_sync_times = times_of(process, self).segment_sync}),
       owner_(table_, MetadataReader(process.metadata, self)),
@@ -121,13 +139,14 @@ Task<void> Shard::start() {
     }
     co_await owner_.open_existing(static_cast<std::uint16_t>(process_.mesh.shard_count()), self_,
                                   *process_.replay);
-    check_recovery();
+    co_await check_recovery();
     scope_.spawn(housekeep, Anchor(*this));
     scope_.spawn(clean, Anchor(*this));
 }
 
-void Shard::check_recovery() noexcept {
+Task<void> Shard::check_recovery() {
     if (owner_.recovered()) {
+        co_await table_.write_ledger();  // it says from now on what the old journals said
         table_.end_recovery();
         recovered_.store(true, std::memory_order_release);
     }
@@ -145,8 +164,9 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         shard->table_.rest();
         if (!shard->recovered()) {
             co_await shard->owner_.complete_recovery();
-            shard->check_recovery();
+            co_await shard->check_recovery();
         }
+        co_await shard->table_.keep_ledger();
         // One shard for all: what was dropped gives back its room.
         if (shard->plane_ != nullptr && shard->process_.trash.has_work()) {
             const Result<bool> emptied = co_await shard->process_.trash.empty(

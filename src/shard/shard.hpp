@@ -65,6 +65,9 @@ struct Process {
     std::string data_path;
     storage::Trash& trash;
     const storage::JournalReplay* replay = nullptr;  ///< of earlier runs; never null
+    /// What the ledgers of earlier runs say of partitions that live; null = nothing.
+    const storage::LedgerClaims* claims = nullptr;
+    storage::BootNumber boot = 0;  ///< of the machine; 0 = not known
     JournalSize journal;
     bool validate_checksum = true;
     const storage::DataKey* encryption = nullptr;  ///< null = messages stay plain
@@ -115,7 +118,7 @@ class Shard : public coro::Anchored {
  private:
     static coro::Task<void> clean(coro::Anchor<Shard> shard);
     static coro::Task<void> housekeep(coro::Anchor<Shard> shard);
-    void check_recovery() noexcept;
+    coro::Task<void> check_recovery();
     coro::Task<void> remove_expired_tokens();
     bool drain();
     void on_request(ShardIndex from, Request&& request);

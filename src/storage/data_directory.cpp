@@ -156,7 +156,11 @@ std::string check_format(const std::string& path, std::uint32_t& version, bool& 
     const auto [end, error] = std::from_chars(begin, line.data() + line.size(), version);
     if (!line.starts_with(kFormatPrefix) || error != std::errc{} ||
         end != line.data() + line.size() || version == 0) {
-        return std::format("data directory {}: FORMAT is not ours", path);
+        return std::format(
+            "data directory {0}: FORMAT is damaged or not ours: restore it, or, when this "
+            "directory "
+            "was written by this version, write the line \"{1}{2}\" to {0}/FORMAT",
+            path, kFormatPrefix, kDataFormatVersion);
     }
     if (version > kDataFormatVersion) {
         return std::format(

@@ -4,7 +4,7 @@
 // hold it too: the lock then outlives I/O that is still in flight when the process is killed.
 //
 // `FORMAT` names version and layout as text; a directory of another version is refused, but for the
-// one before, whose name stays until finish_upgrade(). Directories are made with mode 0750,
+// two before, whose name stays until finish_upgrade(). Directories are made with mode 0750,
 // metadata with 0700.
 //
 // This file alone uses plain system calls: it runs in main() before any ring exists.
@@ -16,9 +16,10 @@
 
 namespace galgo::storage {
 
-inline constexpr std::uint32_t kDataFormatVersion = 3;
+inline constexpr std::uint32_t kDataFormatVersion = 4;
 /// The oldest one that is upgraded in place: entries of its indexes have no check, and are rebuilt
-/// when their partitions are opened.
+/// when their partitions are opened. Format 3 had no ledgers and lists of journals: a server that
+/// does not write them would leave them behind as they were, and they would tell of losses.
 inline constexpr std::uint32_t kDataFormatUpgradable = 2;
 
 struct DataDirectoryOptions {

@@ -350,7 +350,7 @@ TEST_F(DataDirectoryTest, LocksMakesAndRefuses) {
     EXPECT_TRUE(std::filesystem::exists(path_ + "/state/x"));
     ASSERT_TRUE(DataDirectory::open({.path = path_, .fresh = true}).has_value());
     EXPECT_FALSE(std::filesystem::exists(path_ + "/state/x"));
-    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 4\n";
+    std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 5\n";
     const auto newer = DataDirectory::open({.path = path_});
     ASSERT_FALSE(newer.has_value());
     EXPECT_NE(newer.error().find("newer"), std::string::npos);
@@ -373,7 +373,7 @@ TEST_F(DataDirectoryTest, TheFormatBeforeIsUpgraded) {
         return line;
     };
     ASSERT_TRUE(DataDirectory::open({.path = path_}).has_value());
-    EXPECT_EQ(format(), "galgo-data-format 3");
+    EXPECT_EQ(format(), "galgo-data-format 4");
     std::ofstream(path_ + "/FORMAT", std::ios::trunc) << "galgo-data-format 2\n";
     {
         auto directory = DataDirectory::open({.path = path_});
@@ -385,7 +385,7 @@ TEST_F(DataDirectoryTest, TheFormatBeforeIsUpgraded) {
     ASSERT_TRUE(directory.has_value()) << directory.error();
     EXPECT_EQ(directory->finish_upgrade(), "");
     EXPECT_FALSE(directory->is_upgrading());
-    EXPECT_EQ(format(), "galgo-data-format 3");
+    EXPECT_EQ(format(), "galgo-data-format 4");
     EXPECT_EQ(directory->finish_upgrade(), "");
 }
 
@@ -404,7 +404,7 @@ TEST_F(DataDirectoryTest, FormatSaysThatMessagesAreEncrypted) {
     };
     std::string format = content();
     EXPECT_NE(format.find("\nencryption: "), std::string::npos) << format;
-    format.replace(format.find(" 3\n"), 3, " 2\n");
+    format.replace(format.find(" 4\n"), 3, " 2\n");
     std::ofstream(path_ + "/FORMAT", std::ios::trunc) << format;
     {
         auto directory = DataDirectory::open({.path = path_});

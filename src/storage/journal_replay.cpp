@@ -22,6 +22,8 @@ constexpr std::size_t kWindowBytes = 1 * kMiB;
 static_assert(kWindowBytes > kJournalRecordHeaderBytes + kBulkBatchBytes);
 constexpr std::uint64_t kFirstRecordAt = kJournalFileHeaderBytes;
 constexpr std::byte kMagicFirst{'G'};  // of a record; looked for before all else
+/// Behind the name of a journal file that is gone: an operator does without it.
+constexpr std::string_view kGivenUp = ".given-up";
 
 /// A header that is written over another one of the same boot differs from it in sequence and
 /// checksum alone; of a crash in between these may be a mixture. (The first header of a file is
@@ -135,6 +137,7 @@ void JournalReplay::take_record(const JournalRecord& record, std::uint32_t file,
     }
     facts.batches.push_back(batch_of(record, file));
     facts.batches.back().body_position = record.kind == JournalKind::kBatch ? body_position : 0;
+    facts.batches.back().is_of_this_boot = source.listed_bytes != 0;
     facts.end_named = std::max(facts.end_named, facts.batches.back().end());
 }
 
@@ -188,7 +191,8 @@ Task<Status> JournalReplay::scan_file(runtime::IoBackend& io, std::uint32_t inde
                 status = std::unexpected(named.error());
                 break;
             }
-            gaps_.push_back({.file = index, .position = position, .record = *named});
+            gaps_.push_back(
+                {.file = index, .position = position, .record = *named, .is_followed = true});
             position = **behind;
             window_size = 0;
             continue;
@@ -322,9 +326,11 @@ Task<Status> JournalReplay::repair_header_of(runtime::IoBackend& io, runtime::Fi
     }
     file.header = {};
     GALGO_CO_TRY_ASSIGN(const bool is_empty, co_await is_zero_behind_header(io, handle));
-    if (!is_empty) {
+    // A file that was listed had its header before.
+    const bool was_whole = file.listed_bytes != 0;
+    if (!is_empty || was_whole) {
         file.has_damage = true;
-        if (!is_torn) {
+        if (!is_torn || was_whole) {
             refuse(file, 0);
         }
     }
@@ -357,10 +363,11 @@ Task<Status> JournalReplay::judge_tails(runtime::IoBackend& io) {
         const std::uint64_t valid_end = std::max(file.valid_end, kFirstRecordAt);
         // All files of a boot are of one size before they get a header.
         const bool is_short =
-            file.readable && std::ranges::any_of(files_, [&file](const File& other) {
-                return other.header.epoch == file.header.epoch &&
-                       other.size_bytes > file.size_bytes;
-            });
+            file.readable && (file.listed_bytes > file.size_bytes ||
+                              std::ranges::any_of(files_, [&file](const File& other) {
+                                  return other.header.epoch == file.header.epoch &&
+                                         other.size_bytes > file.size_bytes;
+                              }));
         if (is_short) {
             GALGO_CO_TRY_ASSIGN(const bool cut, co_await ends_inside_record(io, file, valid_end));
             file.stable_bytes = std::max(file.stable_bytes, cut ? valid_end + 1 : 0);
@@ -381,7 +388,9 @@ Task<Status> JournalReplay::judge_tails(runtime::IoBackend& io) {
 void JournalReplay::judge_gaps() {
     for (const Gap& gap : gaps_) {
         File& file = files_[gap.file];
-        if (file.stable_bytes <= gap.position) {
+        // One write at a time: what the page cache has behind a record was written after it.
+        const bool was_written = gap.is_followed && file.listed_bytes != 0;
+        if (file.stable_bytes <= gap.position && !was_written) {
             observe::log_warn("storage", "a journal has whole records behind a torn one",
                               {{"file", file.path}, {"position", gap.position}});
             continue;
@@ -435,7 +444,36 @@ void JournalReplay::take_damaged(const Gap& gap) {
     facts.last_op = std::max(facts.last_op, record.op);
 }
 
-Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string directory) {
+/// All files that the list of an earlier start names are there, whole or not.
+void JournalReplay::check_list(runtime::IoBackend& io, const JournalList& list) {
+    for (const JournalList::Entry& entry : list.entries) {
+        const auto found = std::ranges::find_if(files_, [&](const File& file) {
+            return file.shard == list.shard &&
+                   (file.sequence == entry.sequence ||
+                    (entry.former != 0 && file.sequence == entry.former));
+        });
+        if (found != files_.end()) {
+            found->listed_bytes = list.file_bytes;
+            continue;
+        }
+        const std::string path = directory_ + '/' + journal_file_name(list.shard, entry.sequence);
+        if (io.file_facts(path + std::string(kGivenUp)).has_value()) {
+            told_paths_.push_back(path + std::string(kGivenUp));
+            continue;
+        }
+        const std::string line = std::format(
+            "{0} is gone, and acknowledged messages may be in it alone: restore it, or give up "
+            "what only it holds by an empty file {0}{1}",
+            path, kGivenUp);
+        observe::log_error("storage", line);
+        if (refusal_.empty()) {
+            refusal_ = line;
+        }
+    }
+}
+
+Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string directory,
+                                            BootNumber boot) {
     JournalReplay replay;
     replay.directory_ = directory;
     auto entries = io.list_directory(directory);
@@ -446,6 +484,9 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
         co_return std::unexpected(entries.error());
     }
     for (const runtime::DirectoryEntry& entry : *entries) {
+        if (is_journal_list_name(entry.name)) {
+            replay.told_paths_.push_back(directory + '/' + entry.name);
+        }
         const auto name = parse_journal_file_name(entry.name);
         if (!name.has_value()) {
             continue;
@@ -478,6 +519,19 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
     std::ranges::sort(replay.files_, {}, [](const JournalReplay::File& file) {
         return std::tuple(file.shard.value(), file.sequence);
     });
+    const std::vector<std::string> lists = replay.told_paths_;
+    for (const std::string& path : lists) {
+        const std::optional<JournalList> list = co_await read_journal_list(io, path);
+        if (list.has_value()) {
+            replay.epoch_max_ = std::max(replay.epoch_max_, list->epoch);
+            for (const JournalList::Entry& entry : list->entries) {  // also of one that is gone
+                replay.sequence_max_ = std::max(replay.sequence_max_, entry.sequence);
+            }
+            if (boot != 0 && list->boot == boot) {
+                replay.check_list(io, *list);
+            }
+        }
+    }
     for (JournalReplay::File& file : replay.files_) {
         if (!file.header_is_ours) {
             GALGO_CO_TRY(co_await replay.repair_header(io, file));
@@ -519,6 +573,12 @@ Task<Result<memory::BufRef>> JournalReplay::read_body(runtime::IoBackend& io,
 }
 
 Task<Status> JournalReplay::remove_files(runtime::IoBackend& io) const {
+    for (const std::string& path : told_paths_) {  // first: they say that the files are there
+        const Status removed = co_await runtime::unlink(io, path);
+        if (!removed.has_value() && removed.error().os_errno != ENOENT) {
+            co_return removed;
+        }
+    }
     for (const File& file : files_) {
         Status removed;
         if (file.has_damage ||

@@ -27,6 +27,7 @@
 #include "memory/buffer_pool.hpp"
 #include "runtime/io.hpp"
 #include "storage/journal_format.hpp"
+#include "storage/journal_list.hpp"
 
 namespace galgo::storage {
 
@@ -42,6 +43,8 @@ struct JournaledBatch {
     std::uint32_t file = 0;           ///< index in the replay
     std::uint64_t body_position = 0;  ///< 0 = only named, the bytes are in the segment
     bool damaged = false;             ///< its record was stable and is damaged now
+    /// Of this boot of the machine: what was written for it is there, unless somebody took it away.
+    bool is_of_this_boot = false;
 
     [[nodiscard]] bool has_body() const noexcept { return body_position != 0; }
     [[nodiscard]] Offset end() const noexcept { return base_offset.plus(message_count); }
@@ -109,7 +112,8 @@ class JournalReplay {
 
  private:
     friend coro::Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io,
-                                                             std::string directory);
+                                                             std::string directory,
+                                                             BootNumber boot);
     struct File {
         std::string path;
         JournalFileHeader header;
@@ -122,6 +126,9 @@ class JournalReplay {
         ShardIndex shard{0};             ///< of its name
         std::uint64_t valid_end = 0;     ///< behind its last valid record
         std::uint64_t stable_bytes = 0;  ///< that records call synced
+        /// It was written in this boot of the machine, and had so many bytes; 0: not known. Then
+        /// the page cache has all that was written, in that order.
+        std::uint64_t listed_bytes = 0;
     };
     /// Bytes of a file where a record should begin.
     struct Gap {
@@ -129,7 +136,9 @@ class JournalReplay {
         std::uint64_t position = 0;
         std::optional<JournalRecord> record;  ///< when its header can be believed
         bool dropped = false;                 ///< a later record says that the batch failed
+        bool is_followed = false;             ///< whole records of the same life stand behind it
     };
+    void check_list(runtime::IoBackend& io, const JournalList& list);
     coro::Task<Status> scan_file(runtime::IoBackend& io, std::uint32_t index);
     coro::Task<Result<std::optional<std::uint64_t>>> find_record(runtime::IoBackend& io,
                                                                  runtime::FileHandle handle,
@@ -155,6 +164,7 @@ class JournalReplay {
 
     std::string directory_;
     std::vector<File> files_;
+    std::vector<std::string> told_paths_;  ///< lists of earlier starts, and what was given up
     std::map<Key, JournalFacts> partitions_;
     std::uint64_t epoch_max_ = 0;
     std::uint64_t sequence_max_ = 0;
@@ -168,7 +178,8 @@ class JournalReplay {
 };
 
 /// Reads all journals below `directory` ("{path}/state"); an absent directory is an empty replay.
-/// Errors are those of the operating system; damage is not an error.
-coro::Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string directory);
+/// `boot`: of the machine, now. Errors are those of the operating system; damage is not an error.
+coro::Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string directory,
+                                                  BootNumber boot = 0);
 
 }  // namespace galgo::storage

@@ -295,6 +295,21 @@ Offset PartitionLog::flushed_end() const noexcept {
     return segments_.empty() ? low_ : segments_.back().end;
 }
 
+KnownEnds PartitionLog::written_ends() const noexcept {
+    if (!recovery_complete_) {  // an end that is not named yet could not be found again
+        return known_;
+    }
+    return {.files = std::max(flushed_end(), known_.files),
+            .all = std::max(committed_end_, known_.all)};
+}
+
+KnownEnds PartitionLog::stable_ends() const noexcept {
+    if (!options_.persisted || !recovery_complete_) {
+        return {};
+    }
+    return {.files = stable_end_, .all = committed_end_};
+}
+
 bool PartitionLog::has_segment(Offset start) const noexcept {
     return std::ranges::binary_search(segments_, start, {}, &Segment::start);
 }

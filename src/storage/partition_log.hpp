@@ -40,6 +40,7 @@
 #include "memory/buffer.hpp"
 #include "storage/inline_vector.hpp"
 #include "storage/journal_replay.hpp"
+#include "storage/ledger.hpp"
 #include "storage/ring.hpp"
 #include "storage/segment_format.hpp"
 #include "storage/segment_reader.hpp"
@@ -152,10 +153,12 @@ class PartitionLog : public coro::Anchored {
     /// may be null). Does not refuse because of what stands in segments and indexes, or because a
     /// part of a segment cannot be read: such damage stays there, the read that meets it says so,
     /// and the log is fenced where it would have to write behind it. Errors are the other ones of
-    /// the system. `root`: prefix of `directory` that exists and is stable already.
+    /// the system. `root`: prefix of `directory` that exists and is stable already. `known`:
+    /// where the ledger says that messages ended; what is not there is lost.
     static coro::Task<Result<std::unique_ptr<PartitionLog>>> open(
         StorageContext& context, std::string root, std::string directory, PartitionKey partition,
-        Incarnation incarnation, LogOptions options, const JournalReplay* replay);
+        Incarnation incarnation, LogOptions options, const JournalReplay* replay,
+        KnownEnds known = {});
     ~PartitionLog();
 
     // ---- writing
@@ -256,6 +259,11 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> complete_recovery();
     /// Does it have records in the journal files `first` to `last`?
     [[nodiscard]] bool pins_journal(std::uint64_t first, std::uint64_t last) const noexcept;
+    /// For the ledger: what there is, or is known to have been.
+    [[nodiscard]] KnownEnds written_ends() const noexcept;
+    /// Of that, what a loss of power leaves, as far as it was promised: nothing in a log that is
+    /// not persisted.
+    [[nodiscard]] KnownEnds stable_ends() const noexcept;
     [[nodiscard]] PartitionKey partition() const noexcept { return partition_; }
     [[nodiscard]] Incarnation incarnation() const noexcept { return incarnation_; }
     [[nodiscard]] const LogOptions& options() const noexcept { return options_; }
@@ -516,10 +524,13 @@ class PartitionLog : public coro::Anchored {
     coro::Task<Status> heal(const JournalFacts* facts, const JournalReplay* replay,
                             std::vector<Salvaged>& salvaged);
     void place_recovered(memory::BufRef bytes, const wire::BatchHeader& header, OpNumber op);
+    void tell_missing(Offset from, Offset end);
+    [[nodiscard]] bool may_be_elsewhere(Offset base) const;
 
     // recovery_finish.cpp
     coro::Task<Status> finish_recovery();
     coro::Task<Status> settle_recovered();
+    void note_stable_end() noexcept;
 
     // partition_log_trim.cpp
     coro::Task<Status> apply_retained(std::vector<Offset>& indexes);
@@ -566,6 +577,8 @@ class PartitionLog : public coro::Anchored {
     /// one whose write failed half-way. Segments of these names stay where they are.
     std::vector<Offset> begins_;
     std::vector<Offset> leaving_;  ///< out of segments_, not in the trash yet
+    KnownEnds known_;              ///< what the ledger said at the start
+    Offset stable_end_;            ///< of a persisted log: segments are stable up to there
     bool last_is_sealed_ = false;  ///< the last segment takes no more
     bool has_leftover_ = false;    ///< bytes of a failed write may stand behind its end
     Writer writer_;                ///< of the last segment

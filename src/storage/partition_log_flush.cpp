@@ -320,9 +320,13 @@ Task<Status> PartitionLog::sync_once() {
     GALGO_CHECK(!sync_running_);
     sync_running_ = true;
     const std::uint64_t mark = written_total_;
+    const Offset end = flushed_end();
     Status status = co_await sync_files();
     if (status.has_value()) {
         synced_total_ = mark;
+        if (options_.persisted && !parents_dirty_ && !entries_dirty_) {
+            stable_end_ = std::max(stable_end_, end);
+        }
         release_synced();
     } else {
         Error error = status.error();

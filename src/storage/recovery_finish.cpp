@@ -1,9 +1,11 @@
 // Opening a partition's log: what was brought in is written, the next offset is named, and the log
 // is fenced where that is due.
 #include <cerrno>
+#include <format>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
+#include "storage/detail/recovery.hpp"
 #include "storage/partition_log.hpp"
 
 namespace galgo::storage {
@@ -31,6 +33,12 @@ Task<Status> PartitionLog::finish_recovery() {
             }
         }
     }
+    if (must_fence_ && damage_text_.empty() && !lost_.empty()) {
+        damage_text_ = std::format(
+            "acknowledged messages are missing, from offset {} on ({}/{} has all of them): restore "
+            "the files and remove that one, or purge the partition",
+            lost_.front().from.value(), directory_, detail::kFencedName);
+    }
     if (must_fence_) {
         fence(fail_os(EIO).error(),
               !damage_text_.empty() ? damage_text_.c_str()
@@ -39,6 +47,7 @@ Task<Status> PartitionLog::finish_recovery() {
     }
     recovery_complete_ =
         status.has_value() && tail_.empty() && flushed_end() >= recovered_end_ && !entries_dirty_;
+    note_stable_end();
     drop_idle_files();
     co_return Status{};
 }
@@ -89,6 +98,14 @@ Task<Status> PartitionLog::settle_recovered() {
     co_return Status{};
 }
 
+/// All segments were synced by the recovery, if not before.
+void PartitionLog::note_stable_end() noexcept {
+    if (recovery_complete_ && options_.persisted && !parents_dirty_ &&
+        synced_total_ == written_total_) {
+        stable_end_ = flushed_end();
+    }
+}
+
 Task<Status> PartitionLog::complete_recovery() {
     if (recovery_complete_) {
         co_return Status{};
@@ -105,6 +122,7 @@ Task<Status> PartitionLog::complete_recovery() {
     const Status settled = co_await settle_recovered();
     if (settled.has_value()) {
         recovery_complete_ = true;
+        note_stable_end();
         observe::log_info("storage", "recovery is complete", {{"directory", directory_}});
     }
     co_return settled;

@@ -1,5 +1,6 @@
 // Opening a partition's log: what the journals know is merged with what its files have.
 #include <algorithm>
+#include <format>
 
 #include "observe/log.hpp"
 #include "storage/detail/recovery.hpp"
@@ -33,6 +34,27 @@ void PartitionLog::place_recovered(BufRef bytes, const wire::BatchHeader& header
     recovery_complete_ = false;  // until it is in a segment
 }
 
+/// Of the messages in [`from`, `end`) some were in the files, and nobody has them now. What the
+/// journals have behind them goes to a new segment: the file that lacks them may come back.
+void PartitionLog::tell_missing(Offset from, Offset end) {
+    if (!is_lost(from)) {  // else it was told, and by whom
+        note_damage(std::format(
+            "{} had messages up to offset {}, and from {} on some are gone: its files were cut, "
+            "removed or replaced by older ones; restore them, or purge the partition",
+            directory_, known_.all.value() - 1, from.value()));
+    }
+    intact_end_ = std::min(intact_end_, from);
+    note_lost(from, end);
+    last_is_sealed_ = !segments_.empty();
+    end_is_unnamed_ = true;
+}
+
+/// The last log is another one than it was. Does the right one have the batch, or may nothing be
+/// written under its name?
+bool PartitionLog::may_be_elsewhere(Offset base) const {
+    return known_.files == Offset{0} || base < known_.files || is_occupied(base);
+}
+
 Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* replay,
                                 std::vector<Salvaged>& salvaged) {
     Offset have = flushed_end();
@@ -40,10 +62,18 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
     bool was_stable = has_stable_damage_;
     std::vector<LostRange> lost;
     std::size_t next_salvaged = 0;
+    // What the segments had and do not have now, nor any journal, before a batch that is brought
+    // in. Behind that a hole may be one of failed appends.
+    const auto miss_before = [&](Offset limit) {
+        if (have < std::min(limit, known_.files)) {
+            tell_missing(have, std::min(limit, known_.files));
+        }
+    };
     const auto take_salvaged_before = [&](Offset limit) {
         while (next_salvaged < salvaged.size() && end_of(salvaged[next_salvaged].header) <= limit) {
             Salvaged& batch = salvaged[next_salvaged++];
             if (batch.header.base_offset >= have.value()) {
+                miss_before(Offset(batch.header.base_offset));
                 have = end_of(batch.header);
                 ++recovery_.salvaged_batch_count;
                 place_recovered(std::move(batch.bytes), batch.header, OpNumber{0});
@@ -71,10 +101,12 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
             take_salvaged_before(batch.end());
             continue;
         }
-        if (end_is_occupied_ || (batch.base_offset < have && has_stable_damage_)) {
+        if ((end_is_occupied_ && may_be_elsewhere(batch.base_offset)) ||
+            (batch.base_offset < have && has_stable_damage_)) {
             // Its place is taken by a file that is not touched; or the log was cut inside it, and
             // knew no more of it than its first offset. The journals stay.
             replay->keep_files();
+            miss_before(batch.base_offset);
             note_lost(batch.base_offset, batch.end());
             have = batch.end();
             continue;
@@ -95,6 +127,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
                     valid->base_offset == batch.base_offset.value() &&
                     valid->message_count == batch.message_count) {
                     const wire::BatchHeader header = *valid;
+                    miss_before(batch.base_offset);
                     have = end_of(header);
                     ++recovery_.healed_batch_count;
                     place_recovered(std::move(*body), header, batch.op);
@@ -109,6 +142,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         recovery_.lost_message_count += batch.message_count;
         if (batch.op <= facts->committed_op) {
             missing_acknowledged = true;
+            was_stable = was_stable || batch.is_of_this_boot;
         }
         was_stable = was_stable || batch.damaged;
         if (batch.op <= facts->committed_op || batch.damaged) {
@@ -119,6 +153,10 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
         }
     }
     take_salvaged_before(Offset(~std::uint64_t{0}));
+    if (have < known_.all) {  // a batch ended there
+        tell_missing(have, known_.all);
+    }
+    end_offset_ = std::max(end_offset_, known_.all);
     if (facts != nullptr) {
         end_offset_ = std::max(end_offset_, facts->end_named);
         committed_op_ = std::max(committed_op_, facts->last_op);

@@ -24,9 +24,10 @@ using detail::kFencedName;
 
 Task<Result<std::unique_ptr<PartitionLog>>> PartitionLog::open(
     StorageContext& context, std::string root, std::string directory, PartitionKey partition,
-    Incarnation incarnation, LogOptions options, const JournalReplay* replay) {
+    Incarnation incarnation, LogOptions options, const JournalReplay* replay, KnownEnds known) {
     std::unique_ptr<PartitionLog> log(new PartitionLog(
         context, std::move(root), std::move(directory), partition, incarnation, options));
+    log->known_ = known;
     const Status recovered = co_await log->recover(replay);
     if (!recovered.has_value()) {
         log->closed_ = true;

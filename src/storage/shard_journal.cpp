@@ -46,6 +46,11 @@ void ShardJournal::set_pressure_hook(PressureHook hook, void* context) noexcept 
     pressure_context_ = context;
 }
 
+void ShardJournal::set_release_hook(ReleaseHook hook, void* context) noexcept {
+    release_hook_ = hook;
+    release_context_ = context;
+}
+
 void ShardJournal::enqueue(JournalEntry& entry) noexcept {
     GALGO_CHECK(!closing_);
     GALGO_CHECK(entry.body.size() < kBulkBatchBytes);

@@ -36,6 +36,7 @@
 #include "memory/buffer.hpp"
 #include "runtime/io.hpp"
 #include "storage/journal_format.hpp"
+#include "storage/journal_list.hpp"
 
 namespace galgo::observe {
 class Histogram;
@@ -51,6 +52,7 @@ struct JournalOptions {
         1;  ///< JournalReplay::next_sequence(): above every name in the directory
     std::uint64_t file_bytes = kJournalFileBytesDefault;
     std::uint32_t files_max = 16;              ///< 3..=64
+    BootNumber boot = 0;                       ///< of the machine; 0 = no list of files is kept
     observe::Histogram* sync_times = nullptr;  ///< of this shard; null = not recorded
 };
 
@@ -94,6 +96,10 @@ class ShardJournal : public coro::Anchored {
     /// needed; it must only start work.
     using PressureHook = void (*)(void* context, std::uint64_t sequence) noexcept;
 
+    /// What released records told of partitions is written down elsewhere when it returns: their
+    /// file goes, or is used again.
+    using ReleaseHook = coro::Task<void> (*)(void* context);
+
     ShardJournal(runtime::IoBackend& io, coro::ReadyQueue& ready, JournalOptions options);
     ~ShardJournal();
 
@@ -104,6 +110,7 @@ class ShardJournal : public coro::Anchored {
     coro::Task<void> close();
 
     void set_pressure_hook(PressureHook hook, void* context) noexcept;
+    void set_release_hook(ReleaseHook hook, void* context) noexcept;
 
     /// Puts the entry behind all others; allocates nothing and cannot fail.
     void enqueue(JournalEntry& entry) noexcept;
@@ -148,6 +155,7 @@ class ShardJournal : public coro::Anchored {
         bool poisoned = false;
         runtime::FileHandle handle = runtime::kNoFile;
         std::uint64_t sequence = 0;
+        std::uint64_t former = 0;  ///< its sequence before that; 0: none
         std::uint64_t live_count = 0;
         std::uint64_t used_bytes = 0;    ///< written in its present life
         std::uint64_t stable_bytes = 0;  ///< of those, known as synced
@@ -194,6 +202,9 @@ class ShardJournal : public coro::Anchored {
     void kick() noexcept;
     [[nodiscard]] bool has_file_work() const noexcept;
     static coro::Task<void> maintain(coro::Anchor<ShardJournal> journal);
+    coro::Task<Status> write_list(std::optional<JournalList::Entry> coming);
+    coro::Task<void> write_last_list();
+    coro::Task<Status> let_go(std::optional<JournalList::Entry> coming);
     coro::Task<void> drop_poisoned();
     coro::Task<void> drop_set_aside();
     [[nodiscard]] bool has_entries_of(std::uint32_t slot) noexcept;
@@ -249,6 +260,8 @@ class ShardJournal : public coro::Anchored {
     Instant next_full_line_at_{0};
     PressureHook pressure_hook_ = nullptr;
     void* pressure_context_ = nullptr;
+    ReleaseHook release_hook_ = nullptr;
+    void* release_context_ = nullptr;
 
     coro::Scope scope_;
     coro::WaitList idle_waiters_;

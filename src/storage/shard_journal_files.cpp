@@ -216,6 +216,58 @@ void ShardJournal::tell_making(const Status& made) {
                        {{"directory", options_.directory}, {"errno", error}});
 }
 
+/// The list of the files that may have records, and of the one that is `coming` under a new name.
+/// A list that cannot be written is removed: it may not name what is about to go.
+Task<Status> ShardJournal::write_list(std::optional<JournalList::Entry> coming) {
+    if (options_.boot == 0) {
+        co_return Status{};
+    }
+    JournalList list{.shard = options_.shard,
+                     .epoch = options_.epoch,
+                     .boot = options_.boot,
+                     .file_bytes = options_.file_bytes,
+                     .entries = {}};
+    for (const File& file : files_) {
+        if (file.state == State::kReady || file.state == State::kActive ||
+            (file.state == State::kSealed && (file.live_count != 0 || !file.poisoned))) {
+            list.entries.push_back({.sequence = file.sequence, .former = file.former});
+        }
+    }
+    for (const SetAside& file : set_aside_) {
+        if (file.live_count != 0) {
+            list.entries.push_back({.sequence = file.sequence});
+        }
+    }
+    if (coming.has_value()) {
+        list.entries.push_back(*coming);
+    }
+    const Status written = co_await write_journal_list(io_, options_.directory, std::move(list));
+    if (written.has_value()) {
+        co_return written;
+    }
+    const Status removed = co_await runtime::unlink(
+        io_, options_.directory + '/' + journal_list_name(options_.shard, options_.epoch));
+    co_return removed.has_value() || removed.error().os_errno == ENOENT ? Status{} : removed;
+}
+
+/// At a stop: what is released nobody will miss.
+Task<void> ShardJournal::write_last_list() {
+    for (File& file : files_) {
+        if (file.live_count == 0) {
+            file.state = State::kFree;
+        }
+    }
+    (void)co_await write_list(std::nullopt);
+}
+
+/// Before the name of a file goes: nothing may need it any more, nor miss it.
+Task<Status> ShardJournal::let_go(std::optional<JournalList::Entry> coming) {
+    if (release_hook_ != nullptr) {
+        co_await release_hook_(release_context_);
+    }
+    co_return co_await write_list(coming);
+}
+
 Task<void> ShardJournal::drop_poisoned() {
     for (std::uint32_t slot = 0; slot < files_.size(); ++slot) {
         File& file = files_[slot];
@@ -226,7 +278,10 @@ Task<void> ShardJournal::drop_poisoned() {
         file.state = State::kMaking;
         const std::string path = path_of(file.sequence);
         (void)co_await runtime::close(io_, file.handle);
-        (void)co_await runtime::unlink(io_, path);
+        const Status listed = co_await let_go(std::nullopt);
+        if (listed.has_value()) {
+            (void)co_await runtime::unlink(io_, path);
+        }
         file = File{};
     }
 }
@@ -240,7 +295,10 @@ Task<void> ShardJournal::drop_set_aside() {
         }
         const std::string path = path_of(found->sequence);
         set_aside_.erase(found);
-        (void)co_await runtime::unlink(io_, path);
+        const Status listed = co_await let_go(std::nullopt);
+        if (listed.has_value()) {
+            (void)co_await runtime::unlink(io_, path);
+        }
     }
 }
 
@@ -268,6 +326,7 @@ Task<Status> ShardJournal::prepare_one() {
 Task<Status> ShardJournal::make_file(std::uint32_t slot) {
     File& file = files_[slot];
     file.sequence = next_sequence_++;
+    file.former = 0;
     file.live_count = 0;
     file.poisoned = false;
     const std::string path = path_of(file.sequence);
@@ -278,6 +337,9 @@ Task<Status> ShardJournal::make_file(std::uint32_t slot) {
     if (made.has_value()) {
         // Stable before the first record: a header that cannot be read is then no trace of a crash.
         made = co_await runtime::sync(io_, file.handle);
+    }
+    if (made.has_value()) {
+        made = co_await write_list(JournalList::Entry{.sequence = file.sequence});
     }
     if (!made.has_value()) {
         if (file.handle != runtime::kNoFile) {
@@ -309,11 +371,16 @@ Task<Status> ShardJournal::recycle_file(std::uint32_t slot) {
     const std::string from = path_of(file.sequence);
     const std::uint64_t sequence = next_sequence_++;
     const std::string to = path_of(sequence);
-    const Status renamed = co_await runtime::rename(io_, from, to);
+    Status renamed =
+        co_await let_go(JournalList::Entry{.sequence = sequence, .former = file.sequence});
+    if (renamed.has_value()) {
+        renamed = co_await runtime::rename(io_, from, to);
+    }
     if (!renamed.has_value()) {
         file.state = State::kFree;
         co_return renamed;
     }
+    file.former = file.sequence;
     file.sequence = sequence;
     // The name is stable before the header is: a header that does not match its name is a file
     // without records.
@@ -354,6 +421,7 @@ Task<void> ShardJournal::close() {
     }
     closing_ = true;
     co_await scope_.close();
+    co_await write_last_list();
     for (File& file : files_) {
         if (file.handle != runtime::kNoFile) {
             (void)co_await runtime::close(io_, file.handle);

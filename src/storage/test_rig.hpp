@@ -276,14 +276,16 @@ struct Rig {
         GALGO_CO_TRY(co_await runtime::make_directories(io, "/data/state"));
         GALGO_CO_TRY(co_await runtime::sync_directory(io, "/data"));
         GALGO_CO_TRY(co_await runtime::sync_directory(io, "/"));
-        GALGO_CO_TRY_ASSIGN(rig.replay, co_await replay_journals(io, "/data/state"));
+        GALGO_CO_TRY_ASSIGN(rig.replay,
+                            co_await replay_journals(io, "/data/state", rig.boot_number));
         rig.journal = std::make_unique<ShardJournal>(
             io, rig.node.queue(),
             JournalOptions{.directory = "/data/state",
                            .epoch = rig.replay.next_epoch(),
                            .first_sequence = rig.replay.next_sequence(),
                            .file_bytes = rig.file_bytes,
-                           .files_max = 6});
+                           .files_max = 6,
+                           .boot = rig.boot_number});
         rig.node.loop->add_turn_end([journal = rig.journal.get()] { journal->end_of_turn(); });
         (void)co_await rig.journal->open();
         rig.context = std::make_unique<StorageContext>(io, rig.node.queue(), rig.pool, *rig.journal,
@@ -291,9 +293,9 @@ struct Rig {
         rig.context->sync_times = &rig.segment_sync_times;
         rig.context->encryption = rig.encrypted ? &rig.key : nullptr;
         rig.scope = std::make_unique<coro::Scope>(rig.node.queue());
-        GALGO_CO_TRY_ASSIGN(
-            rig.log, co_await PartitionLog::open(*rig.context, "/data", kTestLogDirectory, kTestKey,
-                                                 rig.incarnation, rig.options, &rig.replay));
+        GALGO_CO_TRY_ASSIGN(rig.log, co_await PartitionLog::open(
+                                         *rig.context, "/data", kTestLogDirectory, kTestKey,
+                                         rig.incarnation, rig.options, &rig.replay, rig.known));
         rig.journal->set_pressure_hook(
             [](void* context, std::uint64_t) noexcept { static_cast<Rig*>(context)->relieve(); },
             &rig);
@@ -350,6 +352,8 @@ struct Rig {
     bool encrypted = std::getenv("GALGO_TEST_ENCRYPTION") != nullptr;
     DataKey key = test_key(0);
     JournalReplay replay;
+    BootNumber boot_number = 0;  ///< of the machine: 0 keeps no lists of journals
+    KnownEnds known;             ///< what a ledger says at the next start
     Trash trash{"/data/trash"};
     std::unique_ptr<ShardJournal> journal;
     std::unique_ptr<StorageContext> context;

@@ -3,7 +3,8 @@
 //   FORMAT            opened exactly when its first line names a version that we know; not changed
 //   incarnation       a log of another life goes, all else stays, whatever the file says; it says
 //                     whose the directory is afterwards
-//   file names        what parses names the same file again
+//   ledger, list of   with their checksum made right: decoded to what encodes to the same bytes, or
+//   not at journals          all file names        what parses names the same file again
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/check.hpp"
 #include "crypto/hash.hpp"
@@ -24,6 +26,8 @@
 #include "log_rig.hpp"
 #include "storage/data_directory.hpp"
 #include "storage/journal_format.hpp"
+#include "storage/journal_list.hpp"
+#include "storage/ledger.hpp"
 #include "storage/offsets_file.hpp"
 #include "storage/segment_format.hpp"
 
@@ -158,6 +162,39 @@ void check_incarnation_file(ConstBytes bytes) {
     GALGO_CHECK(rig.read_all(10, true).size() == (other ? 1U : 4U));
 }
 
+// ---- ledger, list of journals
+/// A fuzzer does not guess a checksum: it is put where the sizes in the bytes say that it stands.
+std::vector<std::byte> with_checksum(ConstBytes bytes, std::size_t size) {
+    std::vector<std::byte> whole(bytes.begin(), bytes.end());
+    if (size >= 8 && size <= whole.size()) {
+        store<std::uint64_t>(MutableBytes(whole), size - 8,
+                             crypto::xxh3_64(ConstBytes(whole).first(size - 8)));
+    }
+    return whole;
+}
+
+template <class Decode, class Encode>
+void check_round(ConstBytes bytes, Decode decode, Encode encode) {
+    const auto decoded = decode(bytes);
+    if (decoded.has_value()) {
+        const std::vector<std::byte> encoded = encode(*decoded);
+        GALGO_CHECK(encoded.size() <= bytes.size() && decode(encoded) == decoded);
+    }
+}
+
+void check_evidence(ConstBytes bytes) {
+    if (bytes.size() < 48) {
+        return;
+    }
+    check_round(with_checksum(bytes, load<std::uint64_t>(bytes, 40)), storage::decode_ledger,
+                storage::encode_ledger);
+    const std::uint64_t count = load<std::uint64_t>(bytes, 40);
+    if (count <= storage::kJournalListMax) {
+        check_round(with_checksum(bytes, 56 + 16 * static_cast<std::size_t>(count)),
+                    storage::decode_journal_list, storage::encode_journal_list);
+    }
+}
+
 // ---- names
 void check_names(std::string_view name) {
     for (const std::string_view extension : {storage::kLogExtension, storage::kIndexExtension}) {
@@ -171,13 +208,15 @@ void check_names(std::string_view name) {
 }
 
 void run(std::uint8_t which, ConstBytes bytes) {
-    switch (which % 4) {
+    switch (which % 5) {
         case 0:
             return check_offset_file(bytes);
         case 1:
             return check_format_file(bytes);
         case 2:
             return check_incarnation_file(bytes);
+        case 3:
+            return check_evidence(bytes);
         default:
             return check_names(as_text(bytes));
     }

@@ -50,7 +50,8 @@ Task<Status> World::boot(World& world) {
     GALGO_CO_TRY(co_await runtime::make_directories(io, "/data/state"));
     GALGO_CO_TRY(co_await runtime::sync_directory(io, "/data"));
     GALGO_CO_TRY(co_await runtime::sync_directory(io, "/"));
-    GALGO_CO_TRY_ASSIGN(world.replay_, co_await storage::replay_journals(io, "/data/state"));
+    GALGO_CO_TRY_ASSIGN(world.replay_,
+                        co_await storage::replay_journals(io, "/data/state", world.boot_));
     if (!world.replay_.refusal().empty()) {
         co_return fail(ErrorCode::kCannotReadMessage);
     }
@@ -60,8 +61,10 @@ Task<Status> World::boot(World& world) {
                                 .epoch = world.replay_.next_epoch(),
                                 .first_sequence = world.replay_.next_sequence(),
                                 .file_bytes = world.journal_bytes_,
-                                .files_max = 4});
+                                .files_max = 4,
+                                .boot = world.boot_});
     world.node_.loop->add_turn_end([journal = world.journal_.get()] { journal->end_of_turn(); });
+    storage::LedgerClaims claims = co_await storage::load_ledgers(io, "/data/state", world.boot_);
     const Status opened = co_await world.journal_->open();
     static_cast<void>(opened);  // it is usable all the same
     world.table_ = std::make_unique<partitions::PartitionTable>(
@@ -69,10 +72,24 @@ Task<Status> World::boot(World& world) {
         partitions::TableOptions{.data_path = "/data",
                                  .trash = world.trash_,
                                  .consumer_offsets_max = kConsumerOffsetsMax,
-                                 .replay = &world.replay_});
+                                 .replay = &world.replay_,
+                                 .claims = world.living(claims),
+                                 .boot = world.boot_});
     world.recovered_ = false;
     co_await world.finish_recovery();
     co_return Status{};
+}
+
+/// As the metadata says: claims for a life that ended mean nothing.
+std::vector<storage::LedgerRow> World::living(const storage::LedgerClaims& claims) const {
+    std::vector<storage::LedgerRow> rows;
+    for (const Place& place : places_) {
+        const auto found = claims.find({place.key, place.incarnation});
+        if (found != claims.end()) {
+            rows.push_back(found->second);
+        }
+    }
+    return rows;
 }
 
 Task<Result<PartitionHandle>> World::open(std::size_t index) {
@@ -96,6 +113,7 @@ Task<void> World::finish_recovery() {
     }
     co_await table_->complete_recovery();
     if (all && !recovered_ && table_->recovered()) {
+        co_await table_->write_ledger();
         const Status removed = co_await replay_.remove_files(*node_.io);
         if (removed.has_value()) {
             table_->end_recovery();
@@ -110,6 +128,7 @@ Task<void> World::housekeeping() {
     if (!recovered_) {
         co_await finish_recovery();
     }
+    co_await table_->keep_ledger();
     if (trash_.has_work()) {
         const Result<bool> emptied = co_await trash_.empty(*node_.io, node_.queue(), 64);
         static_cast<void>(emptied);
@@ -204,6 +223,7 @@ void World::kill(runtime_sim::CrashKind kind, runtime_sim::UnsyncedFate fate) {
     journal_.reset();
     replay_ = {};
     trace_hash_ = std::rotl(trace_hash_ ^ node_.io->trace_hash(), 7);
+    boot_ += kind == runtime_sim::CrashKind::kPower ? 1 : 0;
     sim_.restart(node_, kind, fate);
 }
 

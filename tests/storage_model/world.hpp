@@ -83,6 +83,7 @@ class World {
     static coro::Task<Status> shut_down(World& world);
     static coro::Task<void> shut_down_dead(World& world);
     coro::Task<void> finish_recovery();
+    [[nodiscard]] std::vector<storage::LedgerRow> living(const storage::LedgerClaims& claims) const;
 
     runtime_sim::TestWorld sim_;
     runtime_sim::Node& node_;
@@ -93,6 +94,7 @@ class World {
     storage::JournalReplay replay_;
     std::unique_ptr<storage::ShardJournal> journal_;
     std::unique_ptr<partitions::PartitionTable> table_;
+    storage::BootNumber boot_ = 1;  ///< of the machine: a loss of power begins another one
     bool recovered_ = false;
     bool ended_ = false;  ///< a killed process has let go of everything
     std::uint64_t trace_hash_ = 0;

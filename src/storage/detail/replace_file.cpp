@@ -15,8 +15,10 @@ namespace {
 constexpr std::uint32_t kMode = 0640;
 constexpr std::uint32_t kPrivateMode = 0600;
 
+enum class Stable : std::uint8_t { kNo, kYes };
+
 coro::Task<Status> replace(runtime::IoBackend& io, std::string directory, std::string name,
-                           std::span<const ConstBytes> pieces, std::uint32_t mode) {
+                           std::span<const ConstBytes> pieces, std::uint32_t mode, Stable stable) {
     const std::string path = directory + '/' + name;
     const std::string temporary = path + std::string(kTemporary);
     Result<runtime::FileHandle> opened =
@@ -34,7 +36,7 @@ coro::Task<Status> replace(runtime::IoBackend& io, std::string directory, std::s
         }
         at += piece.size();
     }
-    if (status.has_value()) {
+    if (status.has_value() && stable == Stable::kYes) {
         // Without it a power loss may leave the new name on an empty file, when what told the same
         // is given up already.
         status = co_await runtime::sync(io, *opened);
@@ -55,13 +57,21 @@ coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, s
                                 ConstBytes bytes) {
     const std::array pieces{bytes};
     const Status status =
-        co_await replace(io, std::move(directory), std::move(name), pieces, kMode);
+        co_await replace(io, std::move(directory), std::move(name), pieces, kMode, Stable::kYes);
+    co_return status;
+}
+
+coro::Task<Status> replace_unsynced(runtime::IoBackend& io, std::string directory, std::string name,
+                                    ConstBytes bytes) {
+    const std::array pieces{bytes};
+    const Status status =
+        co_await replace(io, std::move(directory), std::move(name), pieces, kMode, Stable::kNo);
     co_return status;
 }
 
 coro::Task<Status> replace_private_file(runtime::IoBackend& io, std::string directory,
                                         std::string name, std::span<const ConstBytes> pieces) {
-    return replace(io, std::move(directory), std::move(name), pieces, kPrivateMode);
+    return replace(io, std::move(directory), std::move(name), pieces, kPrivateMode, Stable::kYes);
 }
 
 coro::Task<void> remove_strays(runtime::IoBackend& io, std::string directory,

@@ -24,7 +24,11 @@ inline constexpr std::string_view kTemporary = ".tmp";
 /// what an earlier call for that name had, or nothing of a `.tmp` is there.
 coro::Task<Status> replace_file(runtime::IoBackend& io, std::string directory, std::string name,
                                 ConstBytes bytes);
-/// The same of a file for the server's user alone, one piece after the other.
+/// The same without a sync, for a format that passes bytes behind its end: after a loss of power
+/// the file may be the old one, the new one, or neither.
+coro::Task<Status> replace_unsynced(runtime::IoBackend& io, std::string directory, std::string name,
+                                    ConstBytes bytes);
+/// replace_file() of a file for the server's user alone, one piece after the other.
 coro::Task<Status> replace_private_file(runtime::IoBackend& io, std::string directory,
                                         std::string name, std::span<const ConstBytes> pieces);
 
