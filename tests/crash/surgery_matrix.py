@@ -34,7 +34,6 @@ SHARDS = 2
 ORIGIN = 1_700_000_000_000_000
 SEGMENT_SIZE = 1 << 20
 PAGE = 4096
-INDEX_ENTRY = 24
 # name: (durability, partitions, bytes of a partition)
 TOPICS = {
     "replicated": ("replicated", 2, 2_600_000),
@@ -44,16 +43,6 @@ TOPICS = {
 }
 ENVIRONMENT = {"IGGY_METADATA_JOURNAL_SLOTS": "256"}  # two snapshots of the metadata after 256 changes
 FILLER_STREAMS = 280
-
-# What cannot be told from the files of the directory that is damaged. Under --all these cases are judged by
-# the same law; the sample leaves them out until there is evidence elsewhere. The value says what is missing.
-WITHOUT_EVIDENCE = {
-    "directory": "nothing outside of a partition's directory says that there was one, whose it was, and where it ended",
-    "tail": "nothing says that the log went on behind the last index entry, once the journal was released",
-    "offset file": "nothing says that a consumer had stored an offset, once the journal was released",
-    "journal file": "a journal that was deleted looks like one that was released",
-    "journal tail": "a record that no later one calls synced looks like one that was being written at the kill",
-}
 
 
 # ---- the directories -----------------------------------------------------------------------------
@@ -180,6 +169,7 @@ def build(binary, work):
             for _ in range(12):
                 builder.send(client, key, [builder.rng.randint(50, 900) for _ in range(builder.rng.randint(1, 3))])
             builder.store(client, key, (CONSUMER, 1, 2 if key[0] == "small" else 40 + number))
+        time.sleep(2.5)  # a ledger is written each second
 
     builder.run(send_more, "kill")
     return {"stop": stopped, "kill": killed}
@@ -205,13 +195,12 @@ def batches_of(data):
     return places
 
 
-def journal_ends(data):
-    """Where the records of a journal end, and how far they themselves say that they are synced."""
-    at, synced = 64, 64
+def journal_end(data):
+    """Where the records of a journal end."""
+    at = 64
     while data[at : at + 4] == b"GRJ1":
-        synced = max(synced, struct.unpack_from("<Q", data, at + 104)[0])
         at += 128 + struct.unpack_from("<I", data, at + 88)[0]
-    return at, synced
+    return at
 
 
 def used_bytes(data):
@@ -289,29 +278,27 @@ def make(path, data):
 
 
 class Case:
-    def __init__(self, template, target, damage, apply, touched, paths, evidence=None):
+    def __init__(self, template, target, damage, apply, touched, paths, restorable=True):
         self.name = f"{template.mode}/{target}/{damage}"
         self.stratum = (template.mode, re.sub(r" \S*\d+$", "", target), damage.split(" at ")[0])
         self.mode = template.mode
         self.apply = apply
         self.touched = frozenset(touched)
         self.paths = paths  # of all that changed: a refusal names one, an operator may restore them
-        self.evidence = evidence
         self.must_heal = " index " in target and "a copy" not in damage  # it is derived from the log beside it
         self.shared = target.startswith("journal")  # records of all partitions of a shard
         # The file is all that it takes: nothing else was lost meanwhile, and nothing took its place.
-        self.restorable = bool(self.touched) and not self.shared and evidence is None
+        self.restorable = bool(self.touched) and not self.shared and restorable
 
 
 class Target:
     """One file, whose it is, and others of its kind to exchange it with."""
 
-    def __init__(self, name, path, touched, siblings=(), evidence_of_removal=None, strangers=()):
+    def __init__(self, name, path, touched, siblings=(), strangers=()):
         self.name = name
         self.path = path
         self.touched = set(touched)
-        self.siblings = list(siblings)  # (what, path, keys that are touched as well, class without evidence)
-        self.evidence_of_removal = evidence_of_removal
+        self.siblings = list(siblings)  # (what, path, keys that are touched as well)
         self.strangers = list(strangers)  # names under which a copy of it may turn up
 
 
@@ -364,7 +351,6 @@ def partition_targets(template):
                     siblings.append((where, f"{template.folder(other)}/{name}", {other}))
             yield Target(
                 f"{what} {text}", f"{folder}/{name}", {key}, siblings,
-                evidence_of_removal="offset file" if "offset" in what else None,
                 strangers=[f"{folder}/offsets/consumers/9", f"{folder}/offsets/consumers/x"],
             )
 
@@ -384,11 +370,12 @@ def shared_targets(template):
         ][:2]
         stranger = re.sub(r"-(\d+)\.wal", lambda found: f"-{int(found[1]) + 5:016}.wal", path)
         number = int(re.search(r"-(\d+)\.wal", path)[1])
-        if journal_ends((template.path / path).read_bytes())[0] == 64:
+        if journal_end((template.path / path).read_bytes()) == 64:
             continue  # only its header
-        yield Target(f"journal {shard}-{number}", path, keys_of(shard), others, "journal file", [stranger])
+        yield Target(f"journal {shard}-{number}", path, keys_of(shard), others, [stranger])
     for pattern, what in (
         ("state/ledger-*", "ledger"),
+        ("state/journals-*.list", "list"),
         ("metadata/journal.wal*", "wal"),
         ("metadata/snapshot.*", "snapshot"),
     ):
@@ -406,12 +393,17 @@ def file_cases(template, target):
     path = target.path
     data = (template.path / path).read_bytes()
     size = len(data)
-    used = journal_ends(data)[0] if target.name.startswith("journal") else used_bytes(data)
+    used = journal_end(data) if target.name.startswith("journal") else used_bytes(data)
     log = path.endswith(".log")
     batches = batches_of(data) if log else []
 
-    def case(damage, apply, evidence=None, touched=(), more=()):
-        return Case(template, target.name, damage, apply, target.touched | set(touched), [path, *more], evidence)
+    def case(damage, apply, touched=(), more=(), restorable=True):
+        return Case(template, target.name, damage, apply, target.touched | set(touched), [path, *more], restorable)
+
+    def copy(damage, to, touched=(), restorable=True):
+        """The file itself stays what it is."""
+        touched = target.touched | set(touched)
+        return Case(template, target.name, damage, copy_over(path, to), touched, [to], restorable)
 
     places = {"to nothing": 0, "to a byte": 1, "to a quarter": used // 4, "to a half": used // 2, "by a byte": used - 1}
     if log:
@@ -426,31 +418,18 @@ def file_cases(template, target):
         }
     elif size > used:  # made longer than it is used
         places |= {"to half of the file": size // 2, "by a page": size - PAGE}
-    index = (template.path / path).with_suffix(".index") if log else None
-    stands = 0  # the end of the log as its index tells it
-    if index and index.exists():
-        entries = index.read_bytes()
-        (at,) = struct.unpack_from("<I", entries, len(entries) - len(entries) % INDEX_ENTRY - 8)
-        stands = at + struct.unpack_from("<Q", data, at + 32)[0]
-    # Damage from `told` on may be the trace of a crash.
-    told, tail = used, None
-    if log and stands < used:
-        told, tail = stands, "tail"
-    elif target.name.startswith("journal") and template.mode == "kill":
-        (_, told), tail = journal_ends(data), "journal tail"
     seen = set()
     for what, at in places.items():
         if 0 <= at < size and at not in seen:
             seen.add(at)
-            yield case(f"truncated {what}", truncate(path, at), tail if log and at >= told else None)
+            yield case(f"truncated {what}", truncate(path, at))
     last = (used - 1) // PAGE
     pages = {"first": 0, "last": last, "middle": used // 2 // PAGE, "second": 1, "last but one": last - 1}
     for what, page in pages.items():
         piece = data[page * PAGE : (page + 1) * PAGE] if page >= 0 else b""
         if any(piece) and page not in seen:
             seen.add(page)
-            evidence = tail if (page + 1) * PAGE > told else None
-            yield case(f"zeros in its {what} page", overwrite(path, page * PAGE, bytes(len(piece))), evidence)
+            yield case(f"zeros in its {what} page", overwrite(path, page * PAGE, bytes(len(piece))))
     flips = 20 if size >= PAGE else 12 if size >= 64 else 6
     for number in range(flips):
         if number < flips // 5:
@@ -458,23 +437,23 @@ def file_cases(template, target):
         elif number < flips // 5 * 2:
             position = lambda rng: used - 1 - rng.randrange(min(used, 40))  # noqa: E731
         else:
-            position = lambda rng: rng.randrange(told)  # noqa: E731
-        evidence = tail if flips // 5 <= number < flips // 5 * 2 else None
-        yield case(f"a flipped bit at {number}", flip(path, position), evidence)
+            position = lambda rng: rng.randrange(used)  # noqa: E731
+        yield case(f"a flipped bit at {number}", flip(path, position))
     again = data[batches[0] : batches[1]] if len(batches) > 1 else data[: min(used, 1000)]
     for what, more in (("garbage", random.Random(1).randbytes(300)), ("its own begin", again), ("zeros", bytes(PAGE))):
         yield case(f"{what} appended", append(path, more))
     if size > used:
         yield case("garbage behind what is used", overwrite(path, used, random.Random(2).randbytes(300)))
-    yield case("removed", remove(path), target.evidence_of_removal)
+    yield case("removed", remove(path))
     for where, other, keys in target.siblings:
         if (template.path / other).exists():
-            identity = "directory" if path.endswith("incarnation") and where == "another topic" else None
-            yield case(f"exchanged with {where} at {other}", exchange(path, other), identity, keys, [other])
-            yield case(f"copied over {where} at {other}", copy_over(path, other), identity, keys, [other])
+            # Another life's: the directory is moved aside.
+            stays = not (path.endswith("incarnation") and where == "another topic")
+            yield case(f"exchanged with {where} at {other}", exchange(path, other), keys, [other], stays)
+            yield copy(f"copied over {where} at {other}", other, keys, stays)
     for stranger in target.strangers:
         if not (template.path / stranger).exists():
-            yield case(f"a copy of it at {stranger}", copy_over(path, stranger), None, (), [stranger])
+            yield copy(f"a copy of it at {stranger}", stranger)
 
 
 def directory_cases(template):
@@ -484,7 +463,8 @@ def directory_cases(template):
         topic = str(Path(folder).parent.parent)
 
         def case(damage, apply, touched, *paths, name=name):
-            return Case(template, f"directory {name}-0", damage, apply, touched, paths, "directory")
+            # What the journals had is in the new directory alone.
+            return Case(template, f"directory {name}-0", damage, apply, touched, paths, restorable=False)
 
         yield case("removed", remove(folder), {key}, folder)
         yield case("its topic removed", remove(topic), {other for other in template.keys() if other[0] == name}, topic)
@@ -514,8 +494,7 @@ def sample(cases, count, rng):
     """From each kind of damage to each kind of file in turn, so that few cases meet many kinds."""
     strata = collections.defaultdict(list)
     for case in cases:
-        if case.evidence is None:
-            strata[case.stratum].append(case)
+        strata[case.stratum].append(case)
     order = list(strata)
     rng.shuffle(order)
     kinds = collections.defaultdict(list)  # by target first
