@@ -175,10 +175,17 @@ int main(int argc, char** argv) {
     add_load_options(*limits_command, line);
     produce_command->add_flag("--create,!--no-create", workload.create,
                               "drop the stream if it is there and make it anew (default)");
+    produce_command->add_option("--segment-size", workload.segment_size,
+                                "of the topic, as '1 MiB'; default: the server's");
     metadata_command->add_option("--requests", line.requests, "changes in all")
         ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1'000'000'000}))
         ->capture_default_str();
     consume_command->add_flag("--drop-after", line.drop_after, "delete the stream at the end");
+    consume_command
+        ->add_option(
+            "--auto-commit", workload.auto_commit_consumer,
+            "as the consumer of this number, from its stored offset, which each poll moves")
+        ->check(CLI::Range(1U, 4'294'967'295U));
     for (CLI::App* each : {trip_command, compare_command}) {
         each->add_flag("--ack-only", workload.ack_only, "only the acknowledgement of the send");
     }

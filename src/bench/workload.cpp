@@ -3,11 +3,9 @@
 #include "bench/workload.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <span>
 #include <thread>
 #include <utility>
 
@@ -71,17 +69,20 @@ struct NewStream {
     const std::string& name;
     std::uint32_t partitions;
     Durability durability;
+    const std::string& segment_size;
 };
 
 Status create(sdk::Client& client, const NewStream& wanted) {
     GALGO_TRY(drop(client, wanted.name));
     GALGO_TRY(client.create_stream(wanted.name));
-    const std::array<sdk::TopicOption, 1> durability{
-        {{.key = wire::kOptionDurability,
-          .value = wanted.durability == Durability::kPersisted ? "persisted" : "replicated"}}};
-    std::span<const sdk::TopicOption> topic_options;
+    std::vector<sdk::TopicOption> topic_options;
     if (wanted.durability != Durability::kServerDefault) {
-        topic_options = durability;
+        topic_options.push_back(
+            {.key = wire::kOptionDurability,
+             .value = wanted.durability == Durability::kPersisted ? "persisted" : "replicated"});
+    }
+    if (!wanted.segment_size.empty()) {
+        topic_options.push_back({.key = wire::kOptionSegmentSize, .value = wanted.segment_size});
     }
     return client.create_topic({.stream = wire::Identifier::named(wanted.name),
                                 .name = kTopicName,
@@ -182,17 +183,21 @@ std::chrono::seconds limit_of(const WorkloadOptions& options) {
 /// Reads one partition from its start to its end, or `requests_max` polls of it.
 class PartitionReader {
  public:
-    PartitionReader(const WorkloadOptions& options, std::uint32_t partition)
-        : options_(options), target_(kConsumer, partition_of(options.stream, partition)) {}
+    /// `consumer` 0: by offsets; else what is next for that consumer, whose offset is stored.
+    PartitionReader(const WorkloadOptions& options, std::uint32_t partition, std::uint32_t consumer)
+        : options_(options),
+          auto_commit_(consumer != 0),
+          target_(auto_commit_ ? wire::ConsumerRef{.id = wire::Identifier::numbered(consumer)}
+                               : kConsumer,
+                  partition_of(options.stream, partition)) {}
 
     /// True at the end of the partition.
     Result<bool> poll(Worker& worker) {
         const Clock::time_point asked = Clock::now();
-        GALGO_TRY_ASSIGN(
-            wire::PollReplyReader reader,
-            worker.client.poll(
-                target_, {.strategy = {.kind = wire::PollingKind::kOffset, .value = next_offset_},
-                          .count = options_.batch}));
+        GALGO_TRY_ASSIGN(wire::PollReplyReader reader,
+                         worker.client.poll(target_, {.strategy = strategy(),
+                                                      .count = options_.batch,
+                                                      .auto_commit = auto_commit_}));
         worker.nanoseconds->record(nanoseconds_since(asked));
         if (reader.prefix().messages_count == 0) {
             return true;
@@ -214,6 +219,13 @@ class PartitionReader {
     [[nodiscard]] bool began_at_zero() const { return began_at_zero_; }
 
  private:
+    [[nodiscard]] wire::PollingStrategy strategy() const {
+        if (auto_commit_) {
+            return {.kind = wire::PollingKind::kNext};
+        }
+        return {.kind = wire::PollingKind::kOffset, .value = next_offset_};
+    }
+
     Status take(const wire::PollReplyReader::Message& message) {
         if (messages_ == 0) {
             next_offset_ = message.offset.value();
@@ -235,6 +247,7 @@ class PartitionReader {
     }
 
     const WorkloadOptions& options_;
+    bool auto_commit_;
     sdk::PollTarget target_;
     std::uint64_t next_offset_ = 0;
     std::uint64_t messages_ = 0;
@@ -249,7 +262,8 @@ Result<Row> produce(const WorkloadOptions& options) {
     if (options.create) {
         GALGO_TRY(create(control, {.name = options.stream,
                                    .partitions = options.partitions,
-                                   .durability = options.durability}));
+                                   .durability = options.durability,
+                                   .segment_size = options.segment_size}));
     }
     std::vector<Worker> workers;
     std::vector<sdk::SendTarget> targets;
@@ -303,7 +317,7 @@ Result<Row> consume(const WorkloadOptions& options) {
         GALGO_TRY_ASSIGN(sdk::Client client, log_in(options));
         workers.push_back({.client = std::move(client)});
         Worker& worker = workers.back();
-        PartitionReader reader(options, i);
+        PartitionReader reader(options, i, 0);
         for (std::uint32_t polled = 0; polled < options.warmup; ++polled) {
             GALGO_TRY_ASSIGN(const bool at_end, reader.poll(worker));
             if (at_end) {
@@ -316,7 +330,8 @@ Result<Row> consume(const WorkloadOptions& options) {
     }
     const auto loop = [&](std::size_t index, Clock::time_point start) -> Status {
         for (std::size_t at = index; at < partitions; at += workers.size()) {
-            PartitionReader reader(options, static_cast<std::uint32_t>(at));
+            PartitionReader reader(options, static_cast<std::uint32_t>(at),
+                                   options.auto_commit_consumer);
             for (bool at_end = false; !at_end;) {
                 GALGO_TRY_ASSIGN(at_end, reader.poll(workers[index]));
                 if (!at_end && Clock::now() - start >= limit_of(options)) {
@@ -339,7 +354,10 @@ Result<std::vector<Row>> round_trips(const WorkloadOptions& options) {
     GALGO_TRY(check_options(options));
     GALGO_TRY_ASSIGN(sdk::Client control, log_in(options));
     const std::string stream = options.stream + "-rt";
-    GALGO_TRY(create(control, {.name = stream, .partitions = 1, .durability = options.durability}));
+    GALGO_TRY(create(control, {.name = stream,
+                               .partitions = 1,
+                               .durability = options.durability,
+                               .segment_size = options.segment_size}));
     const std::uint32_t process_id = server_process(control, options);
     wire::BatchBuilder builder;
     const std::vector<std::byte> batch =

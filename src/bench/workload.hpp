@@ -27,7 +27,8 @@ struct WorkloadOptions {
     std::string password = "iggy";
     std::string stream = "galgo-bench";  ///< its one topic is named "topic"
     Durability durability = Durability::kReplicated;
-    bool create = true;  ///< drop the stream if it is there, make it anew
+    std::string segment_size;  ///< option of the topic, as "1 MiB"; empty: it is not sent
+    bool create = true;        ///< drop the stream if it is there, make it anew
     std::uint32_t partitions = 1;
     std::uint32_t producers = 1;  ///< connections of produce and of consume
     std::uint32_t message_size = 1000;
@@ -38,7 +39,10 @@ struct WorkloadOptions {
     std::uint32_t round_trips = 20'000;
     std::uint32_t round_trip_size = 256;
     bool ack_only = false;
-    bool verify = false;           ///< consume checks the checksum of every message
+    bool verify = false;  ///< consume checks the checksum of every message
+    /// Consume as the consumer of this number from behind its stored offset, which each poll stores
+    /// anew; 0: by offsets, nothing is stored.
+    std::uint32_t auto_commit_consumer = 0;
     std::uint32_t process_id = 0;  ///< of the server; 0 = ask it, if it is on this machine
 };
 
@@ -49,7 +53,8 @@ struct WorkloadOptions {
 /// are message_size and the topic holds no other number of messages. Row "consume". A violation is
 /// kInvalidOffset, kInvalidMessagePayloadLength or kInvalidMessagesCount; a bad checksum (with
 /// `verify`) kInvalidMessageChecksum. On a retained part (offset above 0 at the start) the count is
-/// not compared.
+/// not compared. With auto_commit_consumer the server is asked for what is next, so an offset that
+/// it did not store is kInvalidOffset; the warm-up polls by offset and stores nothing.
 [[nodiscard]] Result<Row> consume(const WorkloadOptions& options);
 
 /// Single messages of round_trip_size bytes on a stream of its own (named with "-rt", dropped at
