@@ -19,6 +19,9 @@ Task<Result<Offset>> Partition::append(AppendRequest request) {
         co_return fail(ErrorCode::kTransientNotAccepted);
     }
     const Admission::Place place = co_await admission_.enter();
+    if (lags_behind()) [[unlikely]] {
+        co_await catch_up();
+    }
     const RetryTable::Send send{.partition = key_,
                                 .incarnation = incarnation_,
                                 .producer = request.producer,

@@ -98,10 +98,13 @@ void Partition::forget_groups(UniqueFunction<bool(std::uint32_t group)> is_gone)
 Task<Status> Partition::journal_offset(ConsumerKey consumer, std::optional<Offset> offset,
                                        bool is_raised) {
     // What stands in memory already has no op until it is admitted: it does not wait for that.
-    if (is_raised ? !admission_.has_place() : admission_.is_full()) {
+    if (is_raised ? !admission_.has_place() || lags_behind() : admission_.is_full()) {
         co_return fail(ErrorCode::kTransientNotAccepted);
     }
     const Admission::Place place = co_await admission_.enter();
+    if (lags_behind()) [[unlikely]] {
+        co_await catch_up();
+    }
     Append change(environment_.storage.ready);
     GALGO_CO_TRY(
         driver_.admit(change, environment_.loop.wall_now(), digest_of_change(consumer, offset)));

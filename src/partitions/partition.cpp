@@ -5,12 +5,20 @@
 #include <algorithm>
 #include <set>
 
+#include "base/units.hpp"
 #include "observe/log.hpp"
 #include "storage/offsets_file.hpp"
 
 namespace galgo::partitions {
 
 using coro::Task;
+
+namespace {
+
+/// A flush of a disk at work ends sooner.
+constexpr std::uint64_t kReliefPatienceNs = 50 * kMillisecond;
+
+}  // namespace
 
 Partition::Partition(PartitionEnvironment& environment, std::string directory, PartitionKey key,
                      Incarnation incarnation, PartitionOptions options, PublishCounters publish,
@@ -28,6 +36,7 @@ Partition::Partition(PartitionEnvironment& environment, std::string directory, P
       admission_(environment.storage.ready, environment.group.pipeline_max),
       checkpointing_(environment.storage.ready, 1),
       released_(environment.storage.ready),
+      relieved_(environment.storage.ready),
       next_offset_(log_->end_offset()),
       background_(environment.storage.ready) {}
 
@@ -209,6 +218,30 @@ Task<Status> Partition::flush() {
     const Status released = co_await log_->release_journal();
     const Status checkpointed = co_await checkpoint_offsets();  // whatever became of the log
     co_return released.has_value() ? checkpointed : released;
+}
+
+void Partition::begin_relief() {
+    GALGO_CHECK(!is_relieving());
+    relieving_since_ = environment_.loop.now();
+}
+
+void Partition::end_relief() {
+    relieving_since_.reset();
+    relieved_.wake_all();
+}
+
+/// Its files are slower than the others' appends: what it would still add to the journal pins files
+/// that they need.
+bool Partition::lags_behind() const noexcept {
+    return relieving_since_.has_value() && !log_->fenced().has_value() &&
+           environment_.loop.now() >= relieving_since_->plus(kReliefPatienceNs) &&
+           environment_.storage.journal.is_scarce();
+}
+
+Task<void> Partition::catch_up() {
+    while (lags_behind()) {
+        co_await relieved_.wait();
+    }
 }
 
 Task<Status> Partition::close() {

@@ -118,6 +118,11 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     }
     /// Tries again what kept it from that.
     coro::Task<Status> complete_recovery();
+    /// Brackets a flush() that the journal asked for. When that takes longer than a moment, appends
+    /// and stored offsets of the partition wait as long as the journal's files are scarce.
+    void begin_relief();
+    void end_relief();
+    [[nodiscard]] bool is_relieving() const noexcept { return relieving_since_.has_value(); }
     /// Does it need records in the journal files `first` to `last`?
     [[nodiscard]] bool pins_journal(std::uint64_t first, std::uint64_t last) const noexcept;
     /// What the ledger says of it; empty when there is nothing to say.
@@ -207,6 +212,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
                                           const std::vector<ConsumerKey>& erased);
     coro::Task<Status> keep_damaged_file(ConsumerKey consumer);
     coro::Task<Status> write_checkpoint();
+    [[nodiscard]] bool lags_behind() const noexcept;
+    coro::Task<void> catch_up();
     void note_offset_record(std::uint64_t journal_file);
     void give_up_older_record(ConsumerKey consumer, OpNumber op, std::uint64_t journal_file);
     void forget_offset_record(std::uint64_t journal_file);
@@ -237,6 +244,8 @@ class Partition : public coro::Anchored, public ListLink<DirtyOffsetsTag> {
     bool offsets_recovered_ = true;  ///< no change is in the journals of earlier runs alone
     coro::Semaphore checkpointing_;
     coro::WaitList released_;
+    std::optional<Instant> relieving_since_;
+    coro::WaitList relieved_;
     Offset next_offset_;  ///< of the next message to be admitted
     HeldBack held_back_;
     Instant next_delete_line_at_{0};

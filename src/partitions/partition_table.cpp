@@ -14,8 +14,14 @@ using coro::Task;
 
 namespace {
 
-/// Between two attempts to flush what could not be flushed.
+/// Between two looks at flushes that do not end, and two attempts of one that fails.
 constexpr std::uint64_t kReliefRetryNs = 100 * kMillisecond;
+/// For a flush of a partition, while hardly a journal file is left.
+constexpr std::uint64_t kReliefPatienceMaxNs = 1 * kSecond;
+/// Flushes side by side: each may open two files.
+constexpr std::size_t kReliefsMax = 32;
+/// Between two looks at all rows for the same journal files.
+constexpr std::uint64_t kReliefLookNs = 1 * kMillisecond;
 /// Partitions that close their files at a time.
 constexpr std::size_t kRestsMax = 256;
 
@@ -195,51 +201,91 @@ Task<void> PartitionTable::await_unused(std::shared_ptr<Partition>& partition) {
     }
 }
 
+/// Again and again while there is pressure; a partition whose flush is on its way is passed.
 void PartitionTable::relieve_pressure(std::uint64_t last) {
-    if (!flushing_ && !scope_.closed()) {
-        flushing_ = true;
-        scope_.spawn(flush_pinning, coro::Anchor<PartitionTable>(*this), last);
+    if (scope_.closed() || (last <= relieved_up_to_ && loop_.now() < look_again_at_)) {
+        return;
     }
-}
-
-/// Flushes every partition that pins old journal files.
-Task<void> PartitionTable::flush_pinning(coro::Anchor<PartitionTable> table, std::uint64_t last) {
+    relieved_up_to_ = last;
+    look_again_at_ = loop_.now().plus(kReliefLookNs);
     std::vector<PartitionHandle> pinning;
-    for (const auto& [key, row] : table->rows_) {
-        if (row.partition != nullptr && row.partition->pins_journal(0, last)) {
-            pinning.emplace_back(row.partition);
+    std::size_t running = 0;
+    reliefs_.for_each([&running](Relief&) { ++running; });
+    relief_is_left_ = false;
+    for (const auto& [key, row] : rows_) {
+        if (row.partition == nullptr || row.partition->is_relieving() ||
+            !row.partition->pins_journal(0, last)) {
+            continue;
         }
+        if (running + pinning.size() == kReliefsMax) {
+            relief_is_left_ = true;
+            break;
+        }
+        pinning.emplace_back(row.partition);
     }
-    std::vector<PartitionHandle> failed;
     while (!pinning.empty()) {
-        const Status flushed = co_await pinning.back()->flush();
-        if (!flushed.has_value()) {  // the log has fenced itself and said so
-            failed.push_back(std::move(pinning.back()));
-        }
+        scope_.spawn(relieve, coro::Anchor<PartitionTable>(*this), std::move(pinning.back()));
         pinning.pop_back();
     }
-    if (!failed.empty()) {
-        co_await table->set_aside(failed);
-        failed.clear();
-        co_await table->loop_.sleep_for(kReliefRetryNs);  // the journal asks again at once
+    if (!reliefs_.empty() && !watching_) {
+        watching_ = true;
+        scope_.spawn(watch_reliefs, coro::Anchor<PartitionTable>(*this));
     }
-    table->flushing_ = false;
 }
 
-/// The journal files that `failed` partitions pin leave the way of the others.
-Task<void> PartitionTable::set_aside(const std::vector<PartitionHandle>& failed) {
-    for (;;) {
-        const std::uint64_t blocking = storage_.journal.blocking_sequence();
-        if (blocking == 0 || std::ranges::none_of(failed, [blocking](const PartitionHandle& one) {
-                return one->pins_journal(blocking, blocking);
-            })) {
-            co_return;
-        }
-        const bool done = co_await storage_.journal.set_aside(blocking);
-        if (!done) {
-            co_return;
-        }
+Task<void> PartitionTable::relieve(coro::Anchor<PartitionTable> table, PartitionHandle partition) {
+    Relief relief;
+    relief.partition = &*partition;
+    relief.began = table->loop_.now();
+    table->reliefs_.push_back(relief);
+    partition->begin_relief();
+    const Status flushed = co_await partition->flush();
+    if (!flushed.has_value()) {  // the log has fenced itself and said so
+        relief.failed = true;
+        co_await table->set_aside();
+        co_await table->loop_.sleep_for(kReliefRetryNs);  // the journal asks again at once
     }
+    partition->end_relief();
+    relief.unlink();
+    if (std::exchange(table->relief_is_left_, false)) {
+        table->look_again_at_ = Instant{0};
+        table->relieve_pressure(table->relieved_up_to_);
+    }
+}
+
+/// Slow is not broken: it gets a while before its files are set aside, which costs the writing of
+/// others in their place.
+Task<void> PartitionTable::watch_reliefs(coro::Anchor<PartitionTable> table) {
+    while (!table->reliefs_.empty() && !table->scope_.closed()) {
+        co_await table->loop_.sleep_for(kReliefRetryNs);
+        co_await table->set_aside();
+    }
+    table->watching_ = false;
+}
+
+/// Is that journal file pinned by a partition whose flush has failed or does not end?
+bool PartitionTable::is_stuck_on(std::uint64_t journal_file) {
+    bool found = false;
+    reliefs_.for_each([&](Relief& relief) {
+        const bool stuck = relief.failed || loop_.now() >= relief.began.plus(kReliefPatienceMaxNs);
+        found = found || (stuck && relief.partition->pins_journal(journal_file, journal_file));
+    });
+    return found;
+}
+
+/// The journal files that such partitions pin leave the way of the others.
+Task<void> PartitionTable::set_aside() {
+    if (setting_aside_) {
+        co_return;
+    }
+    setting_aside_ = true;
+    bool done = true;
+    while (done) {
+        const std::uint64_t blocking = storage_.journal.blocking_sequence();
+        done =
+            blocking != 0 && is_stuck_on(blocking) && co_await storage_.journal.set_aside(blocking);
+    }
+    setting_aside_ = false;
 }
 
 void PartitionTable::rest() {

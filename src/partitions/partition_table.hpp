@@ -80,8 +80,9 @@ class PartitionTable : public coro::Anchored {
     /// Lives of `key` before `keep_from` are over; `deleted`: the directory goes too.
     coro::Task<void> retire(PartitionKey key, Incarnation keep_from, bool deleted);
 
-    /// Flushes what pins journal files up to `last` and checkpoints offsets; called under journal
-    /// pressure. What cannot be written has its journal files set aside for the next start.
+    /// Flushes what pins journal files up to `last` and checkpoints offsets, many side by side;
+    /// called under journal pressure. What cannot be written, or takes longer than a second while
+    /// hardly a file is left, has its journal files set aside.
     void relieve_pressure(std::uint64_t last);
     /// Lets partitions that nobody writes close their files; called about once a second.
     void rest();
@@ -107,6 +108,10 @@ class PartitionTable : public coro::Anchored {
     [[nodiscard]] std::vector<std::pair<PartitionKey, Incarnation>> open_lives() const;
     [[nodiscard]] std::size_t open_count() const noexcept { return rows_.size(); }
     [[nodiscard]] RetryTable& retries() noexcept { return retries_; }
+    /// Asked of the system ahead of consumers that catch up.
+    [[nodiscard]] std::uint64_t read_ahead_bytes() const noexcept {
+        return storage_.read_ahead.bytes_asked();
+    }
     /// Keys and reasons of partitions that take no messages; reads of them go on.
     [[nodiscard]] std::vector<std::string> faults() const;
 
@@ -119,8 +124,16 @@ class PartitionTable : public coro::Anchored {
     [[nodiscard]] std::string directory_of(PartitionKey key) const;
     coro::Task<void> drop_unopened(PartitionKey key, Incarnation keep_from);
     static coro::Task<void> await_unused(std::shared_ptr<Partition>& partition);
-    static coro::Task<void> flush_pinning(coro::Anchor<PartitionTable> table, std::uint64_t last);
-    coro::Task<void> set_aside(const std::vector<PartitionHandle>& failed);
+    /// A flush that the journal asked for. In the frame of its task.
+    struct Relief : ListLink<struct ReliefTag> {
+        Partition* partition = nullptr;  ///< held by the same frame
+        Instant began;
+        bool failed = false;
+    };
+    static coro::Task<void> relieve(coro::Anchor<PartitionTable> table, PartitionHandle partition);
+    static coro::Task<void> watch_reliefs(coro::Anchor<PartitionTable> table);
+    [[nodiscard]] bool is_stuck_on(std::uint64_t journal_file);
+    coro::Task<void> set_aside();
     [[nodiscard]] const storage::LedgerRow* claim_of(PartitionKey key,
                                                      Incarnation incarnation) const;
     coro::Task<std::vector<storage::LedgerRow>> ledger_rows();
@@ -144,7 +157,12 @@ class PartitionTable : public coro::Anchored {
     std::vector<storage::LedgerRow> ledger_;  ///< as it was written last
     Instant next_ledger_at_{0};
     Instant next_ledger_line_at_{0};
-    bool flushing_ = false;
+    IntrusiveList<Relief, struct ReliefTag> reliefs_;
+    std::uint64_t relieved_up_to_ = 0;  ///< `last` when the rows were looked at for the last time
+    Instant look_again_at_{0};          ///< not before, for the same files
+    bool relief_is_left_ = false;       ///< more partitions pin them than are flushed at a time
+    bool watching_ = false;
+    bool setting_aside_ = false;
     Instant next_open_line_at_{0};
 };
 

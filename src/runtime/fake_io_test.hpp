@@ -25,6 +25,7 @@ class FakeIo : public IoBackend {
     void sync(IoOp&, FileHandle) override { unexpected(); }
     void truncate(IoOp&, FileHandle, std::uint64_t) override { unexpected(); }
     void allocate(IoOp&, FileHandle, std::uint64_t, std::uint64_t) override { unexpected(); }
+    void prefetch(IoOp&, FileHandle, std::uint64_t, std::uint64_t) override { unexpected(); }
     void rename(IoOp&, const char*, const char*) override { unexpected(); }
     void unlink(IoOp&, const char*) override { unexpected(); }
     void make_directory(IoOp&, const char*, std::uint32_t) override { unexpected(); }

@@ -108,6 +108,10 @@ class IoBackend {
     /// fallocate that keeps the visible size.
     virtual void allocate(IoOp& op, FileHandle file, std::uint64_t offset,
                           std::uint64_t size_bytes) = 0;
+    /// That part of the file will be read soon: asks the system to bring it into its cache, and
+    /// waits at most for the requests to be queued. Changes nothing else. Result 0.
+    virtual void prefetch(IoOp& op, FileHandle file, std::uint64_t offset,
+                          std::uint64_t size_bytes) = 0;
     virtual void rename(IoOp& op, const char* from, const char* to) = 0;
     virtual void unlink(IoOp& op, const char* path) = 0;
     virtual void make_directory(IoOp& op, const char* path, std::uint32_t mode_bits) = 0;
@@ -120,6 +124,7 @@ class IoBackend {
     virtual Result<std::vector<DirectoryEntry>> list_directory(const std::string& path) = 0;
     /// Synchronous; ENOENT in os_errno when absent.
     virtual Result<FileFacts> file_facts(const std::string& path) = 0;
+    /// Synchronous; also on the offload threads.
     virtual Result<DiskSpace> disk_space(const std::string& path) = 0;
 
     // ---- sockets

@@ -66,6 +66,12 @@ void SimBackend::allocate(IoOp& op, FileHandle file, std::uint64_t offset,
                           std::uint64_t size_bytes) {
     submit(op, {.kind = Kind::kAllocate, .file = file, .offset = offset, .size_bytes = size_bytes});
 }
+void SimBackend::prefetch(IoOp& op, FileHandle file, std::uint64_t offset,
+                          std::uint64_t size_bytes) {
+    prefetches_.push_back(
+        {.path = std::string(disk_.path_of(file)), .offset = offset, .size_bytes = size_bytes});
+    submit(op, {.kind = Kind::kPrefetch, .file = file});
+}
 void SimBackend::rename(IoOp& op, const char* from, const char* to) {
     submit(op, {.kind = Kind::kRename, .path = from, .path_to = to});
 }
@@ -113,7 +119,7 @@ void SimBackend::submit(IoOp& op, Pending pending) {
     pending.hangs = dead_ || passes_crash_point();
     Pending& stored = pending_.emplace(id, std::move(pending)).first->second;
     if (!stored.hangs) {
-        schedule(id, stored, draw_latency(stored.kind));
+        schedule(id, stored, draw_latency(stored));
     }
 }
 
@@ -130,8 +136,8 @@ bool SimBackend::passes_crash_point() {
     return false;
 }
 
-std::uint64_t SimBackend::draw_latency(Kind kind) {
-    switch (kind) {
+std::uint64_t SimBackend::draw_latency(const Pending& pending) {
+    switch (pending.kind) {
         case Kind::kAccept:
         case Kind::kReceive:
         case Kind::kReceiveAny:
@@ -140,7 +146,38 @@ std::uint64_t SimBackend::draw_latency(Kind kind) {
         case Kind::kConnect:
             return network_.draw_latency();
         default:
-            return disk_.draw_latency();
+            return disk_.draw_latency() + delay_of(pending);
+    }
+}
+
+std::uint64_t SimBackend::delay_of(const Pending& pending) const {
+    switch (pending.kind) {
+        case Kind::kOpen:
+            return disk_.delay_of(DiskOp::kOpen, pending.path);
+        case Kind::kClose:
+            return disk_.delay_of(DiskOp::kClose, pending.file);
+        case Kind::kRead:
+            return disk_.delay_of(DiskOp::kRead, pending.file);
+        case Kind::kWrite:
+        case Kind::kWritev:
+            return disk_.delay_of(DiskOp::kWrite, pending.file);
+        case Kind::kSync:
+            return disk_.delay_of(DiskOp::kSync, pending.file);
+        case Kind::kTruncate:
+            return disk_.delay_of(DiskOp::kTruncate, pending.file);
+        case Kind::kAllocate:
+            return disk_.delay_of(DiskOp::kAllocate, pending.file);
+        case Kind::kRename:
+            return std::max(disk_.delay_of(DiskOp::kRename, pending.path),
+                            disk_.delay_of(DiskOp::kRename, pending.path_to));
+        case Kind::kUnlink:
+            return disk_.delay_of(DiskOp::kUnlink, pending.path);
+        case Kind::kMakeDirectory:
+            return disk_.delay_of(DiskOp::kMakeDirectory, pending.path);
+        case Kind::kRemoveDirectory:
+            return disk_.delay_of(DiskOp::kRemoveDirectory, pending.path);
+        default:
+            return 0;
     }
 }
 
@@ -345,6 +382,8 @@ std::int32_t SimBackend::execute(std::uint64_t id, Pending& p) {
             return disk_.truncate(p.file, p.size_bytes);
         case Kind::kAllocate:
             return disk_.allocate(p.file, p.offset, p.size_bytes);
+        case Kind::kPrefetch:
+            return 0;
         case Kind::kRename:
             return disk_.rename(p.path, p.path_to);
         case Kind::kUnlink:

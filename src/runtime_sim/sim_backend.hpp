@@ -82,6 +82,13 @@ class SimBackend final : public runtime::IoBackend,
     [[nodiscard]] std::uint64_t completion_count() const noexcept { return completion_count_; }
     [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
     [[nodiscard]] std::size_t free_chunk_count() const noexcept { return free_chunks_.size(); }
+    /// A range of a file that prefetch() named; it changes nothing here.
+    struct Prefetch {
+        std::string path;
+        std::uint64_t offset = 0;
+        std::uint64_t size_bytes = 0;
+    };
+    [[nodiscard]] const std::vector<Prefetch>& prefetches() const noexcept { return prefetches_; }
 
     // ---- IoBackend
     // -----------------------------------------------------------------------------------
@@ -94,6 +101,8 @@ class SimBackend final : public runtime::IoBackend,
     void sync(IoOp& op, FileHandle file) override;
     void truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes) override;
     void allocate(IoOp& op, FileHandle file, std::uint64_t offset,
+                  std::uint64_t size_bytes) override;
+    void prefetch(IoOp& op, FileHandle file, std::uint64_t offset,
                   std::uint64_t size_bytes) override;
     void rename(IoOp& op, const char* from, const char* to) override;
     void unlink(IoOp& op, const char* path) override;
@@ -141,6 +150,7 @@ class SimBackend final : public runtime::IoBackend,
         kSync,
         kTruncate,
         kAllocate,
+        kPrefetch,
         kRename,
         kUnlink,
         kMakeDirectory,
@@ -178,7 +188,8 @@ class SimBackend final : public runtime::IoBackend,
     void submit(IoOp& op, Pending pending);
     /// Counts one operation; true when it lies behind the crash point.
     [[nodiscard]] bool passes_crash_point();
-    [[nodiscard]] std::uint64_t draw_latency(Kind kind);
+    [[nodiscard]] std::uint64_t draw_latency(const Pending& pending);
+    [[nodiscard]] std::uint64_t delay_of(const Pending& pending) const;
     void schedule(std::uint64_t id, Pending& pending, std::uint64_t latency_ns);
     std::size_t run_due();
     /// Carries the operation out; kWouldBlock when a socket is not ready.
@@ -207,6 +218,7 @@ class SimBackend final : public runtime::IoBackend,
     std::uint64_t next_id_ = 1;
     std::uint64_t submission_count_ = 0;
     std::uint64_t completion_count_ = 0;
+    std::vector<Prefetch> prefetches_;
     std::uint64_t trace_hash_ = 0xCBF29CE484222325ULL;
     bool woken_ = false;
     bool crashed_ = false;

@@ -342,6 +342,25 @@ std::uint64_t SimDisk::draw_latency() {
                                    random_.percent(options_.slow_percent) ? latency * 20 : latency);
 }
 
+std::uint64_t SimDisk::delay_of(DiskOp op, std::string_view path) const {
+    std::uint64_t sum = 0;
+    for (const DiskDelay& delay : delays_) {
+        sum += delay.op == op && path.find(delay.path_contains) != std::string_view::npos
+                   ? delay.nanoseconds
+                   : 0;
+    }
+    return sum;
+}
+
+std::uint64_t SimDisk::delay_of(DiskOp op, FileHandle file) const {
+    return delays_.empty() ? 0 : delay_of(op, path_of(file));
+}
+
+std::string_view SimDisk::path_of(FileHandle file) const {
+    const auto it = open_files_.find(file.value());
+    return it == open_files_.end() ? std::string_view{} : std::string_view(it->second.path);
+}
+
 void SimDisk::add_fault(DiskFault fault) {
     faults_.push_back(std::move(fault));
 }

@@ -71,6 +71,15 @@ struct DiskFault {
     bool short_transfer = false;  ///< writes only: a part is written and counted, no error
 };
 
+/// Operations of `op` whose path contains `path_contains` take this much longer, as on a part of a
+/// disk that is slow and not broken. A rename counts by either of its names, the operations of an
+/// open file by the name it was opened with.
+struct DiskDelay {
+    DiskOp op = DiskOp::kWrite;
+    std::string path_contains;
+    std::uint64_t nanoseconds = 0;
+};
+
 struct DiskOptions {
     std::uint64_t capacity_bytes = 1ULL << 40;
     std::uint32_t open_files_max = 65536;
@@ -113,11 +122,17 @@ class SimDisk {
     [[nodiscard]] runtime::DiskSpace space() const;
     /// How long the next operation takes, in nanoseconds, at least 1.
     [[nodiscard]] std::uint64_t draw_latency();
+    /// What the delays add to an operation of that path, or of that open file.
+    [[nodiscard]] std::uint64_t delay_of(DiskOp op, std::string_view path) const;
+    [[nodiscard]] std::uint64_t delay_of(DiskOp op, runtime::FileHandle file) const;
 
     // ---- faults
     // -----------------------------------------------------------------------------------------
     void add_fault(DiskFault fault);
     void clear_faults() { faults_.clear(); }
+    /// For what is submitted from now on.
+    void add_delay(DiskDelay delay) { delays_.push_back(std::move(delay)); }
+    void clear_delays() { delays_.clear(); }
     /// Faults that struck so far.
     [[nodiscard]] std::uint64_t fault_count() const noexcept { return fault_count_; }
     void set_capacity(std::uint64_t bytes) { options_.capacity_bytes = bytes; }
@@ -146,6 +161,8 @@ class SimDisk {
     [[nodiscard]] std::vector<std::string> list_all() const;
     /// Makes everything stable.
     void sync_all();
+    /// The name an open file was opened with; empty when it is not open.
+    [[nodiscard]] std::string_view path_of(runtime::FileHandle file) const;
     [[nodiscard]] std::size_t open_file_count() const noexcept { return open_files_.size(); }
     [[nodiscard]] std::uint64_t used_bytes() const;
 
@@ -198,6 +215,7 @@ class SimDisk {
     std::vector<DirectoryChange> changes_;  // unsynced, in order
     std::map<std::int32_t, OpenFile> open_files_;
     std::vector<DiskFault> faults_;
+    std::vector<DiskDelay> delays_;
     std::uint64_t fault_count_ = 0;
     std::uint64_t sequence_ = 1;
     std::int32_t next_handle_ = 100;  // never used again, so that a use after close is seen

@@ -38,7 +38,9 @@ struct UringOptions {
     RingOptions ring;
     std::uint32_t chunk_count = 256;  ///< power of two
     std::uint32_t chunk_bytes = 8 * 1024;
-    std::uint32_t file_workers_max = 4;   ///< kernel workers for files (a NUMA node)
+    /// Kernel workers for files (a NUMA node). They are made when the others wait for a disk: as
+    /// many operations of a slow part of it may hang without delaying those of other files.
+    std::uint32_t file_workers_max = 32;
     std::uint32_t other_workers_max = 4;  ///< and for everything that may block for ever
     std::uint32_t listen_backlog = 1024;
     bool ftruncate = true;  ///< false: without that operation, as on kernels before 6.9
@@ -65,6 +67,8 @@ class UringBackend final : public runtime::IoBackend {
     void sync(IoOp& op, FileHandle file) override;
     void truncate(IoOp& op, FileHandle file, std::uint64_t size_bytes) override;
     void allocate(IoOp& op, FileHandle file, std::uint64_t offset,
+                  std::uint64_t size_bytes) override;
+    void prefetch(IoOp& op, FileHandle file, std::uint64_t offset,
                   std::uint64_t size_bytes) override;
     void rename(IoOp& op, const char* from, const char* to) override;
     void unlink(IoOp& op, const char* path) override;

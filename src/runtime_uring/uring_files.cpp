@@ -163,6 +163,16 @@ void UringBackend::allocate(IoOp& op, FileHandle file, std::uint64_t offset,
     }
 }
 
+void UringBackend::prefetch(IoOp& op, FileHandle file, std::uint64_t offset,
+                            std::uint64_t size_bytes) {
+    // The kernel carries this advice out on a worker: queueing the requests may wait for the disk.
+    if (io_uring_sqe* sqe = prepare(op, IORING_OP_FADVISE, file.value())) {
+        sqe->off = offset;
+        sqe->len = length(static_cast<std::size_t>(size_bytes));
+        sqe->fadvise_advice = POSIX_FADV_WILLNEED;
+    }
+}
+
 void UringBackend::rename(IoOp& op, const char* from, const char* to) {
     if (io_uring_sqe* sqe = prepare(op, IORING_OP_RENAMEAT, AT_FDCWD)) {
         sqe->addr = address(from);

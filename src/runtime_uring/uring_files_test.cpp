@@ -57,6 +57,8 @@ Task<void> round_trip(Anchor<TestShard> s, std::string dir, std::shared_ptr<bool
     const Status synced = co_await runtime::sync(io, *file);
     EXPECT_TRUE(synced.has_value());
 
+    const int asked = co_await io_await([&](IoOp& op) { io.prefetch(op, *file, 0, kMiB); });
+    EXPECT_EQ(asked, 0);
     std::vector<std::byte> back(400'000);
     const Result<std::size_t> got = co_await runtime::read(io, *file, back, 0);
     EXPECT_EQ(*got, 301'510u);

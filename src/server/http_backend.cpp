@@ -145,6 +145,9 @@ void HTTPBackend::refresh() {
         counter("galgo_retention_given_up_bytes_total",
                 "Removed before a consumer with a stored offset had read them: held back too long.",
                 report.given_up_bytes, labels);
+        counter("galgo_read_ahead_bytes_total",
+                "Asked of the system ahead of consumers that read segments from the disk.",
+                report.read_ahead_bytes, labels);
         gauge("galgo_journal_files", "Files of the shard's journal.", report.journal.file_count,
               labels);
         gauge("galgo_journal_live_records", "Journal records not in a segment yet.",

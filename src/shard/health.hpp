@@ -29,6 +29,7 @@ struct HealthReport {
     std::uint64_t retries_answered = 0;  ///< sends that were known already
     std::uint64_t held_back_bytes = 0;   ///< due for retention, but a consumer has not read them
     std::uint64_t given_up_bytes = 0;    ///< removed by retention before a consumer had read them
+    std::uint64_t read_ahead_bytes = 0;  ///< asked of the system ahead of consumers that catch up
 };
 
 class Health {

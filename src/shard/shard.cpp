@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <format>
 #include <optional>
+#include <utility>
 
 #include "observe/log.hpp"
 #include "wire/placement.hpp"
@@ -115,6 +116,7 @@ Shard::Shard(Process& process, ShardIndex self, runtime::Loop& loop, storage::Me
       housekeeping_done_(loop_.ready()),
       cleaning_done_(loop_.ready()),
       scope_(loop_.ready()),
+      chore_scope_(loop_.ready()),
       deliveries_(loop_.ready()) {
     process.metadata.attach(self, loop_);
     port_.attach(loop_);
@@ -160,26 +162,10 @@ Task<void> Shard::clean(Anchor<Shard> shard) {
 /// Once a second: what may lag behind the journal goes to its files.
 Task<void> Shard::housekeep(Anchor<Shard> shard) {
     while (co_await shard->housekeeping_.sleep_for(kHousekeepingNs)) {
-        co_await shard->table_.checkpoint();
+        shard->begin_chores();
         shard->table_.rest();
-        if (!shard->recovered()) {
-            co_await shard->owner_.complete_recovery();
-            co_await shard->check_recovery();
-        }
-        co_await shard->table_.keep_ledger();
-        // One shard for all: what was dropped gives back its room.
-        if (shard->plane_ != nullptr && shard->process_.trash.has_work()) {
-            const Result<bool> emptied = co_await shard->process_.trash.empty(
-                shard->loop_.io(), shard->loop_.ready(), kTrashStepsMax);
-            static_cast<void>(emptied);  // what is left is tried again in a second
-        }
         if (shard->plane_ != nullptr) {
             co_await shard->remove_expired_tokens();
-            // In memory on the file systems that a log is kept on: no reason to leave the loop.
-            const Result<runtime::DiskSpace> space =
-                shard->loop_.io().disk_space(shard->process_.data_path);
-            shard->process_.disk_room.update(space.has_value() ? std::optional(*space)
-                                                               : std::nullopt);
         }
         shard->cleaner_.set_urgent(shard->process_.disk_room.is_full());
         HealthReport report{.faults = shard->table_.faults(),
@@ -187,7 +173,8 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
                             .open_partitions = shard->table_.open_count(),
                             .retries_answered = shard->table_.retries().answered(),
                             .held_back_bytes = shard->cleaner_.held_back_bytes(),
-                            .given_up_bytes = shard->cleaner_.given_up_bytes()};
+                            .given_up_bytes = shard->cleaner_.given_up_bytes(),
+                            .read_ahead_bytes = shard->table_.read_ahead_bytes()};
         if (const std::optional<Error> fault = shard->journal_.fault(); fault.has_value()) {
             report.faults.push_back(std::format("shard {} has no journal, messages are refused: {}",
                                                 shard->self_.value(), to_string(*fault)));
@@ -214,6 +201,64 @@ Task<void> Shard::housekeep(Anchor<Shard> shard) {
         shard->health_.update(std::move(report));
     }
     shard->housekeeping_done_.set();
+}
+
+void Shard::begin_chores() {
+    if (!std::exchange(chores_.checkpoints, true)) {
+        chore_scope_.spawn(checkpoint, Anchor(*this));
+    }
+    if (!recovered() && !std::exchange(chores_.recovers, true)) {
+        chore_scope_.spawn(complete_recovery, Anchor(*this));
+    }
+    if (!std::exchange(chores_.keeps_ledger, true)) {
+        chore_scope_.spawn(keep_ledger, Anchor(*this));
+    }
+    if (plane_ == nullptr) {
+        return;  // one shard for all
+    }
+    if (process_.trash.has_work() && !std::exchange(chores_.empties_trash, true)) {
+        chore_scope_.spawn(empty_trash, Anchor(*this));
+    }
+    if (!std::exchange(chores_.looks_at_disk, true)) {
+        chore_scope_.spawn(look_at_disk, Anchor(*this));
+    }
+}
+
+Task<void> Shard::checkpoint(Anchor<Shard> shard) {
+    co_await shard->table_.checkpoint();
+    shard->chores_.checkpoints = false;
+}
+
+Task<void> Shard::complete_recovery(Anchor<Shard> shard) {
+    co_await shard->owner_.complete_recovery();
+    co_await shard->check_recovery();
+    shard->chores_.recovers = false;
+}
+
+Task<void> Shard::keep_ledger(Anchor<Shard> shard) {
+    co_await shard->table_.keep_ledger();
+    shard->chores_.keeps_ledger = false;
+}
+
+/// What was dropped gives back its room.
+Task<void> Shard::empty_trash(Anchor<Shard> shard) {
+    const Result<bool> emptied = co_await shard->process_.trash.empty(
+        shard->loop_.io(), shard->loop_.ready(), kTrashStepsMax);
+    static_cast<void>(emptied);  // what is left is tried again in a second
+    shard->chores_.empties_trash = false;
+}
+
+/// On the urgent thread: a queue of password hashes must not make a full disk look free.
+Task<void> Shard::look_at_disk(Anchor<Shard> shard) {
+    runtime::IoBackend& io = shard->loop_.io();
+    const std::string& path = shard->process_.data_path;
+    const Result<Result<runtime::DiskSpace>> looked = co_await runtime::offload_urgent(
+        shard->process_.offload, [&io, &path] { return io.disk_space(path); });
+    if (looked.has_value()) {
+        const Result<runtime::DiskSpace>& space = *looked;
+        shard->process_.disk_room.update(space.has_value() ? std::optional(*space) : std::nullopt);
+    }
+    shard->chores_.looks_at_disk = false;
 }
 
 /// Expired tokens are refused by themselves; removing them frees their names and their place.
@@ -428,6 +473,7 @@ Task<StopReply> Shard::stop(StopPhase phase) {
     cleaner_.stop();
     co_await housekeeping_done_.wait();
     co_await cleaning_done_.wait();
+    co_await chore_scope_.close();
     const Status closed = co_await table_.close_all();
     reply.clean = closed.has_value();
     co_await journal_.close();

@@ -118,6 +118,21 @@ class Shard : public coro::Anchored {
  private:
     static coro::Task<void> clean(coro::Anchor<Shard> shard);
     static coro::Task<void> housekeep(coro::Anchor<Shard> shard);
+    /// What housekeeping begins and does not wait for: a slow file of one partition keeps neither
+    /// the others' files nor the look at the disk waiting.
+    struct Chores {
+        bool checkpoints = false;
+        bool recovers = false;
+        bool keeps_ledger = false;
+        bool empties_trash = false;
+        bool looks_at_disk = false;
+    };
+    void begin_chores();
+    static coro::Task<void> checkpoint(coro::Anchor<Shard> shard);
+    static coro::Task<void> complete_recovery(coro::Anchor<Shard> shard);
+    static coro::Task<void> empty_trash(coro::Anchor<Shard> shard);
+    static coro::Task<void> look_at_disk(coro::Anchor<Shard> shard);
+    static coro::Task<void> keep_ledger(coro::Anchor<Shard> shard);
     coro::Task<void> check_recovery();
     coro::Task<void> remove_expired_tokens();
     bool drain();
@@ -167,7 +182,9 @@ class Shard : public coro::Anchored {
     coro::Event cleaning_done_;
     std::atomic<bool> recovered_{false};
     Instant tokens_cleaned_at_;
+    Chores chores_;  ///< that are on their way
     coro::Scope scope_;
+    coro::Scope chore_scope_;
     coro::Scope deliveries_;  ///< of messages that found their lane full
 };
 

@@ -10,7 +10,7 @@ namespace galgo::storage {
 using coro::Task;
 
 FileCache::FileCache(runtime::IoBackend& io, coro::ReadyQueue& ready, std::size_t capacity)
-    : io_(io), capacity_(capacity), closed_(ready) {
+    : io_(io), capacity_(capacity), opened_(ready), closed_(ready) {
     GALGO_CHECK(capacity_ > 0);
     entries_.reserve(capacity_);
 }
@@ -54,12 +54,19 @@ Task<Result<FileRef>> FileCache::open(Key key, const std::string& path) {
     if (FileRef found = find(key)) {
         co_return found;
     }
-    GALGO_CO_TRY_ASSIGN(const runtime::FileHandle handle,
-                        co_await runtime::open(io_, path, runtime::OpenMode::kRead));
-    FileRef file = adopt(handle);
-    if (FileRef found = find(key)) {
-        co_return found;  // another reader was faster; ours closes
+    while (std::ranges::contains(opening_, key)) {
+        co_await opened_.wait();
+        if (FileRef found = find(key)) {
+            co_return found;
+        }
     }
+    opening_.push_back(key);
+    const Result<runtime::FileHandle> handle =
+        co_await runtime::open(io_, path, runtime::OpenMode::kRead);
+    std::erase(opening_, key);
+    opened_.wake_all();
+    GALGO_CO_TRY(handle);
+    FileRef file = adopt(*handle);
     if (entries_.size() == capacity_) {
         *std::ranges::min_element(entries_, {}, &Entry::used_at) =
             Entry{.key = key, .file = file, .used_at = ++clock_};

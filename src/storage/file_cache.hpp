@@ -27,6 +27,7 @@ struct OpenFile {
     Offset hint_offset;  ///< the batch of this offset begins at hint_position, when has_hint
     std::uint64_t hint_position = 0;
     bool has_hint = false;
+    std::uint8_t reader = 0;  ///< the place of its last one in ReadAhead
 
  private:
     friend class FileRef;
@@ -81,7 +82,8 @@ class FileCache {
 
     /// Takes over an open file; it is not kept here.
     [[nodiscard]] FileRef adopt(runtime::FileHandle handle);
-    /// The file of `key`, opened for reading when it is not here.
+    /// The file of `key`, opened for reading when it is not here; by one of those that ask for it
+    /// side by side, so that many readers of a slow file take one worker of the kernel.
     coro::Task<Result<FileRef>> open(Key key, const std::string& path);
     /// Null when it is not here.
     [[nodiscard]] FileRef find(Key key) noexcept;
@@ -105,6 +107,8 @@ class FileCache {
     runtime::IoBackend& io_;
     std::size_t capacity_;
     std::vector<Entry> entries_;
+    std::vector<Key> opening_;
+    coro::WaitList opened_;  ///< something is no longer in opening_
     std::uint64_t clock_ = 0;
     std::size_t open_count_ = 0;  ///< files with an open descriptor, closing ones included
     coro::WaitList closed_;

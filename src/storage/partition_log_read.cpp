@@ -426,6 +426,10 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
     // damaged there.
     bool in_doubt = begin != 0 && (range.from_index || !range.position.has_value());
     std::uint64_t distance = 0;  // of the next step back
+    const ReadAhead::Segment segment{
+        .log = log_number_, .start = range.start, .size_bytes = range.size_bytes};
+    context_.read_ahead.begin(segment, file, begin);
+    const Instant began = context_.io.now();
     bool delivered = false;
     // The batch before, when only its header was looked at. What is wanted is in no batch when it
     // lies between two that follow each other: so both have to be right.
@@ -477,6 +481,8 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
             file->has_hint = true;
         }
     }
+    context_.read_ahead.end(segment, file, begin, cursor.position(),
+                            context_.io.now().value() - began.value());
     co_return Status{};
 }
 

@@ -6,11 +6,12 @@
 // Files (docs/formats/journal.md) are of one size, written with zeros when made, so that appending
 // allocates no blocks: a full disk fails the making of a file and never a write or a sync. One is
 // active, one is kept ready, the others are sealed until all their records are released; then they
-// are used again under a new sequence. At most files_max are in use; when hardly one is left the
-// pressure hook asks the shard to flush what pins all but the newest, and entries wait for their
-// turn. A file whose records cannot be released (a partition that can write no more) is set aside:
-// it stays on the disk for the next start, and its place is free. At most kSetAsideMax; then
-// set_aside() fails the entries that have no place (typed, to be tried again).
+// are used again under a new sequence. At most files_max are in use; when less than half of them
+// are left the pressure hook asks the shard to flush what pins all but the newest, so that one that
+// is slow to flush leaves room to the others; when none is left entries wait for their turn. A file
+// whose records cannot be released (a partition that can write no more) is set aside: it stays on
+// the disk for the next start, and its place is free. At most kSetAsideMax; then set_aside() fails
+// the entries that have no place (typed, to be tried again).
 //
 // Errors: a write or sync error fails the entries concerned and poisons the file: nothing is
 // written or synced there again, and it is deleted once its live records are released. A failure to
@@ -131,6 +132,8 @@ class ShardJournal : public coro::Anchored {
     /// checkpointed).
     void release(std::uint64_t file_sequence, std::uint32_t count) noexcept;
 
+    /// Less than half of the files are left: the pressure hook is called with each new one.
+    [[nodiscard]] bool is_scarce() const noexcept;
     /// The oldest file that keeps new ones from being made; 0 while there are enough.
     [[nodiscard]] std::uint64_t blocking_sequence() const noexcept;
     /// Frees the place of a sealed file whose records cannot be released. It stays on the disk

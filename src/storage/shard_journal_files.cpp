@@ -84,7 +84,7 @@ void ShardJournal::settle(File& file) noexcept {
 }
 
 void ShardJournal::check_pressure() noexcept {
-    const std::uint64_t oldest = blocking_sequence();
+    const std::uint64_t oldest = is_scarce() ? oldest_live() : 0;
     if (oldest == 0 || pressure_hook_ == nullptr) {
         return;
     }
@@ -97,6 +97,10 @@ void ShardJournal::check_pressure() noexcept {
     if (oldest <= last) {
         pressure_hook_(pressure_context_, last);
     }
+}
+
+bool ShardJournal::is_scarce() const noexcept {
+    return available_count() < std::max<std::size_t>(2, files_.size() / 2);
 }
 
 std::uint64_t ShardJournal::blocking_sequence() const noexcept {

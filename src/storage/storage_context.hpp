@@ -21,6 +21,7 @@
 #include "runtime/io.hpp"
 #include "storage/data_key.hpp"
 #include "storage/file_cache.hpp"
+#include "storage/read_ahead.hpp"
 #include "storage/shard_journal.hpp"
 #include "storage/trash.hpp"
 
@@ -71,6 +72,7 @@ class StorageContext {
           pool(buffer_pool),
           journal(shard_journal),
           files(io_backend, ready_queue, read_handles_max),
+          read_ahead(io_backend),
           packer(buffer_pool),
           trash(trash_can),
           salvage(ready_queue, 1) {}
@@ -80,6 +82,7 @@ class StorageContext {
     memory::BufferPool& pool;
     ShardJournal& journal;
     FileCache files;
+    ReadAhead read_ahead;
     /// Small batches of all partitions share chunks: what pins a chunk also pins a journal file,
     /// and both are set free by the same pressure.
     memory::ChunkPacker packer;

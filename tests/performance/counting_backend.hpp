@@ -56,6 +56,10 @@ class CountingBackend final : public runtime::IoBackend {
                   std::uint64_t size_bytes) override {
         submit(op, [&] { inner_.allocate(op, file, offset, size_bytes); });
     }
+    void prefetch(IoOp& op, FileHandle file, std::uint64_t offset,
+                  std::uint64_t size_bytes) override {
+        submit(op, [&] { inner_.prefetch(op, file, offset, size_bytes); });
+    }
     void rename(IoOp& op, const char* from, const char* to) override {
         submit(op, [&] { inner_.rename(op, from, to); });
     }

@@ -118,6 +118,7 @@ MessageWorld::MessageWorld()
         backends_[i] = std::make_unique<CountingBackend>(*nodes_[i]->io);
         nodes_[i]->loop = std::make_unique<runtime::Loop>(*backends_[i], runtime::LoopOptions{});
         nodes_[i]->loop->add_turn_start([this, i] {
+            run_offloaded();
             if (planted_[i] != 0 && t_account.armed) {
                 --planted_[i];
                 void* memory = ::operator new(64);
@@ -127,6 +128,7 @@ MessageWorld::MessageWorld()
             return false;
         });
     }
+    offload_.stop();  // nobody waits in it: run_worker() does what is there and returns
     expect(allocator_is_watched(), "the allocator cannot be watched", "");
     boot();
     log_in();
@@ -174,7 +176,6 @@ void MessageWorld::boot() {
                                          .metadata_commit = &times,
                                          .journal_sync = &times,
                                          .segment_sync = &times});
-    offload_.stop();  // nobody waits in it: run_worker() below does what is there and returns
     for (std::uint16_t i = 0; i < kShardCount; ++i) {
         set_this_shard(ShardIndex{i});
         shards_[i] = std::make_unique<shard::Shard>(*process_, ShardIndex{i}, *nodes_[i]->loop,
@@ -441,6 +442,14 @@ bool MessageWorld::is_due(const Node& node) {
            mesh_.port(node.shard).has_work();
 }
 
+/// The offload threads are no part of the message path.
+void MessageWorld::run_offloaded() {
+    if (!t_account.armed) {
+        offload_.run_worker(runtime::OffloadLane::kUrgent);
+        offload_.run_worker(runtime::OffloadLane::kBackground);
+    }
+}
+
 /// One turn of each shard that is due, with the bracket open, and one of the client without. When
 /// all are at rest time moves on, as in TestWorld::turn.
 void MessageWorld::turn() {
@@ -458,11 +467,7 @@ void MessageWorld::turn() {
     worked = client_->loop->run_turn() || worked;
     next = std::min(next, client_->loop->next_wake());
     set_this_shard(ShardIndex{0});
-    if (!t_account.armed) {
-        // The offload threads are no part of the message path.
-        offload_.run_worker(runtime::OffloadLane::kUrgent);
-        offload_.run_worker(runtime::OffloadLane::kBackground);
-    }
+    run_offloaded();
     if (!worked && next > world_.clock().now()) {
         expect(world_.clock().advance_to_event(next), "something is left to happen", "");
     }

@@ -107,6 +107,7 @@ class MessageWorld {
     void turn_until(const Done& done);
     [[nodiscard]] bool is_due(const runtime_sim::Node& node);
     void turn();
+    void run_offloaded();
     void arm(bool collect);
     Cost disarm();
 
