@@ -137,6 +137,9 @@ Task<void> Partition::load_offsets(const storage::LoadedOffsets& loaded,
 /// Stored offsets that had a file: where it is gone, and no journal says that it was deleted,
 /// nobody knows what its consumer had stored.
 void Partition::miss_offsets(const storage::JournalFacts* facts, const storage::LedgerRow& claim) {
+    if (checkpoint_op_ > claim.offsets_op) {
+        return;  // one of those may have been a deletion
+    }
     std::set<ConsumerKey> told;  // by the journals, whatever they say
     if (facts != nullptr) {
         for (const storage::JournaledOffset& change : facts->offsets) {
@@ -168,6 +171,7 @@ storage::LedgerRow Partition::ledger_row() const {
                            .written = log_->written_ends(),
                            .stable = log_->stable_ends(),
                            .offsets_stable = options_.offsets_persisted,
+                           .offsets_op = checkpoint_op_,
                            .offsets = {}};
     offsets_.for_each_file([&row](ConsumerKey consumer) {
         row.offsets.push_back(

@@ -18,10 +18,10 @@ namespace {
 constexpr std::uint64_t kReliefRetryNs = 100 * kMillisecond;
 /// For a flush of a partition, while hardly a journal file is left.
 constexpr std::uint64_t kReliefPatienceMaxNs = 1 * kSecond;
-/// Flushes side by side: each may open two files.
-constexpr std::size_t kReliefsMax = 32;
 /// Between two looks at all rows for the same journal files.
 constexpr std::uint64_t kReliefLookNs = 1 * kMillisecond;
+/// Flushes at a time, those that do not end left out: each takes a worker of the kernel and memory.
+constexpr std::size_t kReliefsMax = 64;
 /// Partitions that close their files at a time.
 constexpr std::size_t kRestsMax = 256;
 
@@ -208,17 +208,16 @@ void PartitionTable::relieve_pressure(std::uint64_t last) {
     }
     relieved_up_to_ = last;
     look_again_at_ = loop_.now().plus(kReliefLookNs);
+    const std::size_t running = count_running_reliefs();
     std::vector<PartitionHandle> pinning;
-    std::size_t running = 0;
-    reliefs_.for_each([&running](Relief&) { ++running; });
-    relief_is_left_ = false;
+    has_more_ = false;
     for (const auto& [key, row] : rows_) {
         if (row.partition == nullptr || row.partition->is_relieving() ||
             !row.partition->pins_journal(0, last)) {
             continue;
         }
-        if (running + pinning.size() == kReliefsMax) {
-            relief_is_left_ = true;
+        has_more_ = running + pinning.size() >= kReliefsMax;
+        if (has_more_) {
             break;
         }
         pinning.emplace_back(row.partition);
@@ -247,28 +246,37 @@ Task<void> PartitionTable::relieve(coro::Anchor<PartitionTable> table, Partition
     }
     partition->end_relief();
     relief.unlink();
-    if (std::exchange(table->relief_is_left_, false)) {
-        table->look_again_at_ = Instant{0};
-        table->relieve_pressure(table->relieved_up_to_);
-    }
 }
 
 /// Slow is not broken: it gets a while before its files are set aside, which costs the writing of
 /// others in their place.
 Task<void> PartitionTable::watch_reliefs(coro::Anchor<PartitionTable> table) {
-    while (!table->reliefs_.empty() && !table->scope_.closed()) {
+    while ((!table->reliefs_.empty() || table->has_more_) && !table->scope_.closed()) {
         co_await table->loop_.sleep_for(kReliefRetryNs);
         co_await table->set_aside();
+        if (table->has_more_) {
+            table->relieve_pressure(table->relieved_up_to_);
+        }
     }
     table->watching_ = false;
+}
+
+bool PartitionTable::is_stuck(const Relief& relief) const noexcept {
+    return relief.failed || loop_.now() >= relief.began.plus(kReliefPatienceMaxNs);
+}
+
+std::size_t PartitionTable::count_running_reliefs() {
+    std::size_t count = 0;
+    reliefs_.for_each([&](Relief& relief) { count += is_stuck(relief) ? 0U : 1U; });
+    return count;
 }
 
 /// Is that journal file pinned by a partition whose flush has failed or does not end?
 bool PartitionTable::is_stuck_on(std::uint64_t journal_file) {
     bool found = false;
     reliefs_.for_each([&](Relief& relief) {
-        const bool stuck = relief.failed || loop_.now() >= relief.began.plus(kReliefPatienceMaxNs);
-        found = found || (stuck && relief.partition->pins_journal(journal_file, journal_file));
+        found = found ||
+                (is_stuck(relief) && relief.partition->pins_journal(journal_file, journal_file));
     });
     return found;
 }
@@ -353,6 +361,7 @@ Task<Status> PartitionTable::close_all() {
             continue;
         }
         std::shared_ptr<Partition> partition = std::move(first->second.partition);
+        unopened_.insert_or_assign(key, partition->ledger_row());
         co_await await_unused(partition);
         const Status closed = co_await partition->close();
         if (!closed.has_value()) {

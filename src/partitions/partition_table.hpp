@@ -132,6 +132,8 @@ class PartitionTable : public coro::Anchored {
     };
     static coro::Task<void> relieve(coro::Anchor<PartitionTable> table, PartitionHandle partition);
     static coro::Task<void> watch_reliefs(coro::Anchor<PartitionTable> table);
+    [[nodiscard]] bool is_stuck(const Relief& relief) const noexcept;
+    [[nodiscard]] std::size_t count_running_reliefs();
     [[nodiscard]] bool is_stuck_on(std::uint64_t journal_file);
     coro::Task<void> set_aside();
     [[nodiscard]] const storage::LedgerRow* claim_of(PartitionKey key,
@@ -160,7 +162,7 @@ class PartitionTable : public coro::Anchored {
     IntrusiveList<Relief, struct ReliefTag> reliefs_;
     std::uint64_t relieved_up_to_ = 0;  ///< `last` when the rows were looked at for the last time
     Instant look_again_at_{0};          ///< not before, for the same files
-    bool relief_is_left_ = false;       ///< more partitions pin them than are flushed at a time
+    bool has_more_ = false;             ///< rows that found no place among the reliefs
     bool watching_ = false;
     bool setting_aside_ = false;
     Instant next_open_line_at_{0};

@@ -129,7 +129,8 @@ bool Node::note_key() {
 
 bool Node::replay() {
     metadata::State state(state_options());
-    boot_ = read_boot_number();
+    // A server of the format before would not keep what counts on this boot alone.
+    boot_ = directory_->is_upgrading() ? 0 : read_boot_number();
     if (!check_key() || !open_metadata(state)) {
         return false;
     }

@@ -153,8 +153,10 @@ bool Node::shards_recovered() const {
 Task<void> Node::remove_old_journals() {
     const Status removed = co_await replay_.remove_files(*io_);
     old_journals_are_removed_ = removed.has_value();
+    // Those of shards that are no more; and all when this run keeps none.
+    const std::size_t kept = boot_ == 0 ? 0 : cpus_.size();
     co_await storage::remove_ledgers(*io_, data_path_ + "/state",
-                                     ShardIndex{static_cast<std::uint16_t>(cpus_.size())});
+                                     ShardIndex{static_cast<std::uint16_t>(kept)});
     if (!removed.has_value() && !boot_is_late_) {
         observe::log_warn("server", "journals of the last run are left, tried again",
                           {{"error", to_string(removed.error())}});

@@ -31,9 +31,12 @@ struct JournalList {
     /// of the two names.
     struct Entry {
         std::uint64_t sequence = 0;
-        std::uint64_t former = 0;  ///< 0: it was made under this name
+        std::uint64_t former = 0;  ///< 0: it was made under this name; or kPoisoned
         bool operator==(const Entry&) const noexcept = default;
     };
+    /// A write or sync of the file failed: it is there, whatever is in it.
+    static constexpr std::uint64_t kPoisoned = ~std::uint64_t{0};
+
     ShardIndex shard{0};
     std::uint64_t epoch = 0;  ///< start of the server that wrote the files
     BootNumber boot = 0;

@@ -406,10 +406,10 @@ void JournalReplay::judge_gaps() {
 
 void JournalReplay::refuse(const File& file, std::uint64_t position) {
     const std::string line = std::format(
-        "{} is damaged at byte {}, and it cannot be told whose acknowledged records are lost "
-        "there: "
-        "restore the file, or move it away to give up all that only it holds",
-        file.path, position);
+        "{0} is damaged at byte {1}, and it cannot be told whose acknowledged records are lost "
+        "there: restore the file, or give up all that only it holds: move it away, and make an "
+        "empty file {0}{2}",
+        file.path, position, kGivenUp);
     observe::log_error("storage", line);
     if (refusal_.empty()) {
         refusal_ = line;
@@ -452,8 +452,17 @@ void JournalReplay::check_list(runtime::IoBackend& io, const JournalList& list) 
                    (file.sequence == entry.sequence ||
                     (entry.former != 0 && file.sequence == entry.former));
         });
+        if (found != files_.end() && entry.former == JournalList::kPoisoned) {
+            continue;
+        }
         if (found != files_.end()) {
             found->listed_bytes = list.file_bytes;
+            if (found->header_is_ours &&
+                (found->header.shard != list.shard || (found->header.sequence != entry.sequence &&
+                                                       found->header.sequence != entry.former))) {
+                found->has_damage = true;  // another one was put in its place
+                refuse(*found, 0);
+            }
             continue;
         }
         const std::string path = directory_ + '/' + journal_file_name(list.shard, entry.sequence);
@@ -484,7 +493,8 @@ Task<Result<JournalReplay>> replay_journals(runtime::IoBackend& io, std::string 
         co_return std::unexpected(entries.error());
     }
     for (const runtime::DirectoryEntry& entry : *entries) {
-        if (is_journal_list_name(entry.name)) {
+        if (is_journal_list_name(entry.name) ||
+            (entry.name.starts_with("journals-") && entry.name.ends_with(".tmp"))) {
             replay.told_paths_.push_back(directory + '/' + entry.name);
         }
         const auto name = parse_journal_file_name(entry.name);

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x31474C4F474C4147ULL;  // "GALGOLG1"
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 48;
-constexpr std::size_t kRowBytes = 56;  // and its offsets behind it
+constexpr std::size_t kRowBytes = 64;  // and its offsets behind it
 constexpr std::size_t kOffsetBytes = 8;
 constexpr std::size_t kChecksumBytes = 8;
 constexpr std::uint32_t kOffsetsStable = 1;
@@ -87,6 +87,7 @@ std::vector<std::byte> encode_ledger(const Ledger& ledger) {
         store<std::uint64_t>(to, at + 40, row.stable.all.value());
         store<std::uint32_t>(to, at + 48, row.offsets_stable ? kOffsetsStable : 0);
         store<std::uint32_t>(to, at + 52, static_cast<std::uint32_t>(row.offsets.size()));
+        store<std::uint64_t>(to, at + 56, row.offsets_op.value());
         at += kRowBytes;
         for (const OffsetFileId& offset : row.offsets) {
             store<std::uint32_t>(to, at, static_cast<std::uint32_t>(offset.owner));
@@ -127,6 +128,7 @@ std::optional<Ledger> decode_ledger(ConstBytes from) {
                       .stable = {.files = Offset(load<std::uint64_t>(rest, 32)),
                                  .all = Offset(load<std::uint64_t>(rest, 40))},
                       .offsets_stable = (load<std::uint32_t>(rest, 48) & kOffsetsStable) != 0,
+                      .offsets_op = OpNumber(load<std::uint64_t>(rest, 56)),
                       .offsets = {}};
         const std::size_t count = load<std::uint32_t>(rest, 52);
         rest = rest.subspan(kRowBytes);
@@ -165,7 +167,9 @@ LedgerClaims claims_of(const std::vector<Ledger>& ledgers, BootNumber boot) {
         const bool same_boot = boot != 0 && ledger->boot == boot;
         for (const LedgerRow& row : ledger->rows) {
             LedgerRow claim = row;
-            if (!same_boot) {
+            if (same_boot) {
+                claim.offsets_op = OpNumber{~std::uint64_t{0}};
+            } else {
                 claim.written = row.stable;
                 if (!row.offsets_stable) {
                     claim.offsets.clear();

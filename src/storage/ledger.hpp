@@ -48,6 +48,7 @@ struct LedgerRow {
     KnownEnds written;            ///< what the page cache has, at least
     KnownEnds stable;             ///< what a loss of power leaves; not behind `written`
     bool offsets_stable = false;  ///< it leaves the files of `offsets`, too
+    OpNumber offsets_op;          ///< of the last change of an offset that those files have
     std::vector<OffsetFileId> offsets;
 
     [[nodiscard]] bool empty() const noexcept { return written == KnownEnds{} && offsets.empty(); }
@@ -70,8 +71,9 @@ struct Ledger {
 
 using LedgerClaims = std::map<std::pair<PartitionKey, Incarnation>, LedgerRow>;
 
-/// What must be there on a machine in its boot `boot`: `written` of the rows says it. Of two rows
-/// for one life that of the later start counts. Pure.
+/// What must be there on a machine in its boot `boot`: `written` and `offsets` of the rows say it;
+/// the latter when no change behind `offsets_op` is in the files, because a newer ledger may be
+/// lost. Of two rows for one life that of the later start counts. Pure.
 [[nodiscard]] LedgerClaims claims_of(const std::vector<Ledger>& ledgers, BootNumber boot);
 
 /// All ledgers below `directory` ("{path}/state"). What is absent, damaged or cannot be read claims

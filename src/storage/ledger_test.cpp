@@ -22,6 +22,7 @@ Ledger make_ledger() {
                       .written = {.files = Offset{10}, .all = Offset{12}},
                       .stable = {.files = Offset{4}, .all = Offset{12}},
                       .offsets_stable = true,
+                      .offsets_op = OpNumber{6},
                       .offsets = {{.owner = OffsetOwner::kConsumer, .id = 7},
                                   {.owner = OffsetOwner::kGroup, .id = 1}}},
                      {.partition = PartitionKey{9},
@@ -66,14 +67,17 @@ TEST(Ledger, ClaimsWhatTheBootLeaves) {
     const std::vector<Ledger> ledgers{make_ledger()};
     const LedgerClaims here = claims_of(ledgers, kBoot);
     ASSERT_EQ(here.size(), 2U);
-    EXPECT_EQ(here.at({PartitionKey{8}, Incarnation{2}}), ledgers[0].rows[0]);
-    EXPECT_EQ(here.at({PartitionKey{9}, Incarnation{1}}), ledgers[0].rows[1]);
+    LedgerRow expected = ledgers[0].rows[0];
+    expected.offsets_op = OpNumber{~std::uint64_t{0}};  // nothing newer can be lost
+    EXPECT_EQ(here.at({PartitionKey{8}, Incarnation{2}}), expected);
+    EXPECT_EQ(here.at({PartitionKey{9}, Incarnation{1}}).written, ledgers[0].rows[1].written);
     for (const BootNumber other : {BootNumber{78}, BootNumber{0}}) {
         const LedgerClaims claims = claims_of(ledgers, other);
         ASSERT_EQ(claims.size(), 1U);
         const LedgerRow& row = claims.at({PartitionKey{8}, Incarnation{2}});
         EXPECT_EQ(row.written, ledgers[0].rows[0].stable);
         EXPECT_EQ(row.offsets.size(), 2U);
+        EXPECT_EQ(row.offsets_op, OpNumber{6});
     }
     std::vector<Ledger> unknown{make_ledger()};
     unknown[0].boot = 0;
@@ -89,8 +93,9 @@ TEST(Ledger, TheRowOfTheLaterStartCounts) {
     ledgers[0].rows[0].offsets.clear();
     ledgers[0].rows.pop_back();
     const LedgerClaims claims = claims_of(ledgers, kBoot);
-    EXPECT_EQ(claims.at({PartitionKey{8}, Incarnation{2}}), ledgers[0].rows[0]);
-    EXPECT_EQ(claims.at({PartitionKey{9}, Incarnation{1}}), ledgers[1].rows[1]);
+    EXPECT_EQ(claims.at({PartitionKey{8}, Incarnation{2}}).written, ledgers[0].rows[0].written);
+    EXPECT_TRUE(claims.at({PartitionKey{8}, Incarnation{2}}).offsets.empty());
+    EXPECT_EQ(claims.at({PartitionKey{9}, Incarnation{1}}).written, ledgers[1].rows[1].written);
 }
 
 TEST(Ledger, OneThatIsDamagedClaimsNothing) {
@@ -220,6 +225,39 @@ TEST(JournalList, AFileThatWasCutOrEmptiedRefusesTheStart) {
     rig.node.disk->write_file(path, std::vector<std::byte>(bytes.size()));
     EXPECT_THAT(refusal_of(rig), HasSubstr(path));
     rig.node.disk->write_file(path, bytes);
+    EXPECT_EQ(refusal_of(rig), "");
+}
+
+// Each is whole, and neither is the file of its name: nothing may be read as if there were none.
+TEST(JournalList, FilesThatWereExchangedRefuseTheStart) {
+    Rig rig(909, {.size_required_to_save = kGiB});
+    const std::vector<std::string> paths = fill_journals(rig);
+    ASSERT_GE(paths.size(), 2U);
+    const std::vector<std::byte> one = *rig.node.disk->read_file(paths[0]);
+    rig.node.disk->write_file(paths[0], *rig.node.disk->read_file(paths[1]));
+    EXPECT_THAT(refusal_of(rig), HasSubstr(paths[0]));
+    rig.node.disk->write_file(paths[1], one);
+    EXPECT_THAT(refusal_of(rig), HasSubstr(paths[0]));
+}
+
+// What a failed sync left in the page cache may go: the file has to be there, and no more is said.
+TEST(JournalList, OfAFileWhoseSyncFailedNothingIsSaid) {
+    Rig rig(910, {.size_required_to_save = kGiB, .persisted = true});
+    rig.boot_number = kBoot;
+    ASSERT_NO_FATAL_FAILURE(rig.start());
+    ASSERT_TRUE(rig.append_now(1, 30'000).has_value());
+    rig.node.disk->add_fault(
+        {.op = runtime_sim::DiskOp::kSync, .path_contains = "journal-", .times = 1, .error = EIO});
+    EXPECT_FALSE(rig.append_now(1, 30'000).has_value());
+    ASSERT_TRUE(rig.append_now(1, 30'000).has_value());
+    rig.world.run_for(kSecond);
+    rig.crash(runtime_sim::CrashKind::kProcess);
+    const auto list = rig.world.run(
+        rig.node,
+        read_journal_list(*rig.node.io, "/data/state/" + journal_list_name(ShardIndex{0}, 1)));
+    ASSERT_TRUE(list.has_value());
+    EXPECT_EQ(
+        std::ranges::count(list->entries, JournalList::kPoisoned, &JournalList::Entry::former), 1);
     EXPECT_EQ(refusal_of(rig), "");
 }
 

@@ -525,6 +525,7 @@ class PartitionLog : public coro::Anchored {
                             std::vector<Salvaged>& salvaged);
     void place_recovered(memory::BufRef bytes, const wire::BatchHeader& header, OpNumber op);
     void tell_missing(Offset from, Offset end);
+    coro::Task<void> begin_behind_cut();
     [[nodiscard]] bool may_be_elsewhere(Offset base) const;
 
     // recovery_finish.cpp

@@ -155,5 +155,33 @@ TEST(PartitionLogKnown, NoLossOfPowerMakesStableEndsSayTooMuch) {
     }
 }
 
+// A journal that held the last messages is gone: what another one has before them is brought in,
+// into the segment that is there, and stable.
+TEST(PartitionLogKnown, WhatIsBroughtInBeforeALossIsStable) {
+    for (const bool rolls : {false, true}) {  // else the last segment is empty
+        SCOPED_TRACE(rolls);
+        Rig rig(806, {.persisted = true});
+        ASSERT_NO_FATAL_FAILURE(fill(rig, 0));
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        if (rolls) {
+            const auto rolled =
+                rig.world.run(rig.node, rig.log->roll_by_age(Timestamp(~std::uint64_t{0} - 1)));
+            ASSERT_TRUE(rolled.has_value() && *rolled);
+        }
+        for (int i = 0; i < 5; ++i) {
+            ASSERT_TRUE(rig.append_now(1, 1000).has_value());
+        }
+        rig.known = {.files = Offset{10}, .all = Offset{18}};
+        rig.crash(runtime_sim::CrashKind::kProcess);
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        check(rig, 15, 18, 18);
+        EXPECT_TRUE(rig.log->recovery_complete());
+        rig.known = rig.log->stable_ends();
+        rig.crash(runtime_sim::CrashKind::kPower, runtime_sim::UnsyncedFate::kLoseAll);
+        ASSERT_NO_FATAL_FAILURE(rig.start());
+        check(rig, 15, 18, 18);
+    }
+}
+
 }  // namespace
 }  // namespace galgo::storage

@@ -87,8 +87,12 @@ class PartitionLog::Collector {
             }
             return {};
         }
-        GALGO_TRY_ASSIGN(const wire::BatchSlice slice,
-                         wire::slice_batch(batch.bytes(), {.first = first, .count = count}));
+        const Result<wire::BatchSlice> sliced =
+            wire::slice_batch(batch.bytes(), {.first = first, .count = count});
+        if (!sliced.has_value()) {
+            return as_damage(std::unexpected(sliced.error()));
+        }
+        const wire::BatchSlice& slice = *sliced;
         if (!take_bytes(slice.size())) {
             return {};
         }
@@ -473,7 +477,7 @@ Task<Status> PartitionLog::read_range(ReadPlan::DiskRange& range, Collector& col
         if (is_encrypted(step.bytes.bytes())) {
             GALGO_CO_TRY_ASSIGN(step.bytes, co_await decrypt(std::move(step.bytes)));
         }
-        GALGO_CO_TRY(as_damage(collector.add(step.bytes, step.header)));
+        GALGO_CO_TRY(collector.add(step.bytes, step.header));
         delivered = true;
         if (collector.result.next == end) {
             file->hint_offset = end;

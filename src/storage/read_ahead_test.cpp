@@ -13,7 +13,6 @@
 namespace galgo::storage {
 namespace {
 
-using coro::Task;
 using Prefetch = runtime_sim::SimBackend::Prefetch;
 
 constexpr std::uint64_t kColdNs = 20 * kMillisecond;

@@ -1,6 +1,7 @@
 // Opening a partition's log: what the journals know is merged with what its files have.
 #include <algorithm>
 #include <format>
+#include <utility>
 
 #include "observe/log.hpp"
 #include "storage/detail/recovery.hpp"
@@ -34,19 +35,30 @@ void PartitionLog::place_recovered(BufRef bytes, const wire::BatchHeader& header
     recovery_complete_ = false;  // until it is in a segment
 }
 
-/// Of the messages in [`from`, `end`) some were in the files, and nobody has them now. What the
-/// journals have behind them goes to a new segment: the file that lacks them may come back.
+/// Of the messages in [`from`, `end`) some were there, and nobody has them now.
 void PartitionLog::tell_missing(Offset from, Offset end) {
     if (!is_lost(from)) {  // else it was told, and by whom
         note_damage(std::format(
             "{} had messages up to offset {}, and from {} on some are gone: its files were cut, "
             "removed or replaced by older ones; restore them, or purge the partition",
-            directory_, known_.all.value() - 1, from.value()));
+            directory_, std::max(known_.all, known_.files).value() - 1, from.value()));
     }
     intact_end_ = std::min(intact_end_, from);
     note_lost(from, end);
-    last_is_sealed_ = !segments_.empty();
     end_is_unnamed_ = true;
+}
+
+/// The segments end before they did. What comes behind their former end goes to a new one: the file
+/// that lacks messages may come back. A failure fences the log.
+Task<void> PartitionLog::begin_behind_cut() {
+    const Status flushed = co_await force_flush();
+    if (flushed.has_value() && !segments_.empty() && !last_is_sealed_ &&
+        segments_.back().size_bytes != 0) {
+        flush_running_ = true;
+        (void)co_await seal();
+        flush_running_ = false;
+        flush_done_.wake_all();
+    }
 }
 
 /// The last log is another one than it was. Does the right one have the batch, or may nothing be
@@ -62,6 +74,7 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
     bool was_stable = has_stable_damage_;
     std::vector<LostRange> lost;
     std::size_t next_salvaged = 0;
+    bool is_cut = have < known_.files;
     // What the segments had and do not have now, nor any journal, before a batch that is brought
     // in. Behind that a hole may be one of failed appends.
     const auto miss_before = [&](Offset limit) {
@@ -128,6 +141,9 @@ Task<Status> PartitionLog::heal(const JournalFacts* facts, const JournalReplay* 
                     valid->message_count == batch.message_count) {
                     const wire::BatchHeader header = *valid;
                     miss_before(batch.base_offset);
+                    if (batch.base_offset >= known_.files && std::exchange(is_cut, false)) {
+                        co_await begin_behind_cut();
+                    }
                     have = end_of(header);
                     ++recovery_.healed_batch_count;
                     place_recovered(std::move(*body), header, batch.op);

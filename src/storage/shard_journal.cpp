@@ -267,7 +267,7 @@ void ShardJournal::fail_write(const Error& error) noexcept {
     File& file = files_[active_];
     observe::log_error("storage", "journal write failed; the file is given up",
                        {{"sequence", file.sequence}, {"errno", error.os_errno}});
-    file.poisoned = true;
+    file.poisoned = list_is_stale_ = true;
     seal_active();
     active_ = kNone;
     while (!writing_.empty()) {
@@ -308,7 +308,7 @@ void ShardJournal::on_sync(std::int32_t result) noexcept {
         const Error error = fail_os(-result).error();
         observe::log_error("storage", "journal sync failed; the file is given up",
                            {{"sequence", file.sequence}, {"errno", error.os_errno}});
-        file.poisoned = true;
+        file.poisoned = list_is_stale_ = true;
         if (active_ == sync_slot_ && !ring_write_in_flight_) {
             seal_active();
             active_ = kNone;

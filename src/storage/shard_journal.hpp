@@ -166,6 +166,7 @@ class ShardJournal : public coro::Anchored {
     struct SetAside {
         std::uint64_t sequence = 0;
         std::uint64_t live_count = 0;
+        bool poisoned = false;
     };
     struct Operation : runtime::IoOp {
         ShardJournal* journal = nullptr;
@@ -253,6 +254,7 @@ class ShardJournal : public coro::Anchored {
     Instant sync_began_{0};
     std::uint64_t sync_covers_ = 0;  // bytes of that file, when the sync succeeds
 
+    bool list_is_stale_ = false;  // a file of it was poisoned
     bool maintaining_ = false;
     bool draining_ = false;
     bool closing_ = false;

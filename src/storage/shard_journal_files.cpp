@@ -1,6 +1,7 @@
 // The files of the shard journal: made, recycled, given up.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "observe/log.hpp"
 #include "runtime/io_await.hpp"
@@ -143,7 +144,8 @@ Task<bool> ShardJournal::set_aside(std::uint64_t file_sequence) {
     }
     observe::log_warn("storage", "a journal file is kept for the next start: its records cannot go",
                       {{"sequence", file_sequence}, {"records", found->live_count}});
-    set_aside_.push_back({.sequence = file_sequence, .live_count = found->live_count});
+    set_aside_.push_back(
+        {.sequence = file_sequence, .live_count = found->live_count, .poisoned = found->poisoned});
     const runtime::FileHandle handle = found->handle;
     *found = File{.state = State::kMaking};
     (void)co_await runtime::close(io_, handle);
@@ -153,6 +155,9 @@ Task<bool> ShardJournal::set_aside(std::uint64_t file_sequence) {
 }
 
 bool ShardJournal::has_file_work() const noexcept {
+    if (list_is_stale_) {
+        return true;
+    }
     if (std::ranges::any_of(set_aside_, [](const SetAside& f) { return f.live_count == 0; })) {
         return true;
     }
@@ -177,6 +182,9 @@ void ShardJournal::kick() noexcept {
 
 Task<void> ShardJournal::maintain(coro::Anchor<ShardJournal> journal) {
     ShardJournal& self = *journal;
+    if (std::exchange(self.list_is_stale_, false)) {
+        (void)co_await self.write_list(std::nullopt);
+    }
     co_await self.drop_poisoned();
     co_await self.drop_set_aside();
     if (self.find_ready() == kNone) {
@@ -234,12 +242,15 @@ Task<Status> ShardJournal::write_list(std::optional<JournalList::Entry> coming) 
     for (const File& file : files_) {
         if (file.state == State::kReady || file.state == State::kActive ||
             (file.state == State::kSealed && (file.live_count != 0 || !file.poisoned))) {
-            list.entries.push_back({.sequence = file.sequence, .former = file.former});
+            list.entries.push_back(
+                {.sequence = file.sequence,
+                 .former = file.poisoned ? JournalList::kPoisoned : file.former});
         }
     }
     for (const SetAside& file : set_aside_) {
         if (file.live_count != 0) {
-            list.entries.push_back({.sequence = file.sequence});
+            list.entries.push_back(
+                {.sequence = file.sequence, .former = file.poisoned ? JournalList::kPoisoned : 0});
         }
     }
     if (coming.has_value()) {

@@ -3,8 +3,9 @@
 //   FORMAT            opened exactly when its first line names a version that we know; not changed
 //   incarnation       a log of another life goes, all else stays, whatever the file says; it says
 //                     whose the directory is afterwards
-//   ledger, list of   with their checksum made right: decoded to what encodes to the same bytes, or
-//   not at journals          all file names        what parses names the same file again
+//   ledger, journals  with the checksum made right, each list decodes to what encodes to itself, or
+//                     not at all
+//   file names        what parses names the same file again
 #include <unistd.h>
 
 #include <algorithm>
