@@ -10,6 +10,7 @@
 #include "base/this_shard.hpp"
 #include "observe/detail/line_ring.hpp"
 #include "observe/detail/logger.hpp"
+#include "observe/log_capture.hpp"
 
 namespace galgo::observe {
 namespace {
@@ -35,6 +36,8 @@ struct Filter {
 // refusal.
 constinit Filter g_filter{};
 constinit std::atomic<LogLevel> g_lowest{LogLevel::kInfo};
+constinit LogCapture g_capture = nullptr;
+constinit void* g_capture_context = nullptr;
 
 struct LevelName {
     std::string_view name;
@@ -197,8 +200,17 @@ bool set_log_filter(std::string_view filter) noexcept {
     return true;
 }
 
+void capture_log(LogCapture capture, void* context) noexcept {
+    g_capture = capture;
+    g_capture_context = context;
+}
+
 void log(LogLevel level, std::string_view module, std::string_view message,
          Fields fields) noexcept {
+    if (g_capture != nullptr) {
+        g_capture(g_capture_context, level, module, message, fields);
+        return;
+    }
     if (level >= LogLevel::kOff || !log_enabled(level, module)) {
         return;
     }

@@ -62,15 +62,12 @@ class Node {
     [[nodiscard]] bool open_metadata(metadata::State& state);
     [[nodiscard]] metadata::StateOptions state_options() const;
     coro::Task<bool> sweep_metadata();
-    [[nodiscard]] bool check_lives(const metadata::State& state);
     [[nodiscard]] runtime::LoopOptions loop_options(ShardIndex shard) const;
     template <class T>
     T run_alone(UniqueFunction<coro::Task<T>()> start);
     void start_threads();
     coro::Task<void> serve();
     coro::Task<bool> bring_up();
-    [[nodiscard]] std::string proof_of_entries() const;
-    [[nodiscard]] std::string proof_of_superblock() const;
     [[nodiscard]] bool shards_recovered() const;
     coro::Task<void> remove_old_journals();
     coro::Task<void> finish_upgrade();

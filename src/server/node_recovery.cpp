@@ -2,21 +2,18 @@
 // and whether they tell the same story. Runs on shard 0's loop, alone. Refuses, with one line,
 // rather than serving less than was acknowledged.
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <format>
-#include <fstream>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "config/encryption_key.hpp"
 #include "crypto/aead.hpp"
-#include "crypto/hash.hpp"
 #include "crypto/random.hpp"
 #include "observe/log.hpp"
+#include "server/boot_number.hpp"
 #include "server/node.hpp"
 #include "shard/metadata_recovery.hpp"
+#include "shard/start_evidence.hpp"
 #include "storage/encryption_file.hpp"
 
 namespace galgo::server {
@@ -29,14 +26,6 @@ namespace {
 constexpr std::uint64_t kSnapshotOps = 512;
 /// "off": no fdatasync of the metadata log. To measure what barriers cost, never to serve.
 constexpr const char* kBarriersVariable = "GALGO_METADATA_BARRIERS";
-
-/// The same for all starts until the machine starts again; 0 when it cannot be told.
-storage::BootNumber read_boot_number() {
-    std::ifstream file("/proc/sys/kernel/random/boot_id");
-    std::string id;
-    std::getline(file, id);
-    return id.empty() ? 0 : crypto::xxh3_64(std::as_bytes(std::span(id)));
-}
 
 template <class T>
 Task<void> run_and_stop(std::shared_ptr<std::optional<T>> out, UniqueFunction<Task<T>()> start,
@@ -58,34 +47,6 @@ T Node::run_alone(UniqueFunction<Task<T>()> start) {
         loop0_->run();
     }
     return std::move(**out);
-}
-
-/// What says that the metadata log had entries when the last process ended; empty: nothing, so this
-/// may be the first start. A partition's directory is made for an entry; the printed configuration
-/// is written when the first entries are stable.
-std::string Node::proof_of_entries() const {
-    const std::string streams = data_path_ + "/streams";
-    const auto entries = io_->list_directory(streams);
-    if (entries.has_value() && !entries->empty()) {
-        return streams + " holds partitions";
-    }
-    if (!entries.has_value() && entries.error().os_errno != ENOENT) {
-        return streams + " cannot be read, so it may hold partitions";
-    }
-    const std::string config =
-        data_path_ + "/" + config_.system.runtime_path + "/current_config.toml";
-    if (io_->file_facts(config).has_value()) {
-        return config + " says that a start was completed";
-    }
-    return {};
-}
-
-/// What says that the last process had a superblock: it is made before the shards, and they make
-/// journals; empty: nothing.
-std::string Node::proof_of_superblock() const {
-    const std::string state = data_path_ + "/state";
-    const auto entries = io_->list_directory(state);
-    return entries.has_value() && entries->empty() ? std::string{} : state + " holds journals";
 }
 
 /// Is the key that the messages of this directory are encrypted with the one that we have?
@@ -146,7 +107,12 @@ bool Node::replay() {
     if (!replay_.refusal().empty()) {
         return refuse(replay_.refusal());
     }
-    if (!check_lives(state) || !note_key()) {
+    if (const std::string why =
+            shard::judge_lives(replay_, state, replayed_op_, trash_, data_path_);
+        !why.empty()) {
+        return refuse(why);
+    }
+    if (!note_key()) {
         return false;
     }
     claims_ = run_alone<storage::LedgerClaims>([this]() -> Task<storage::LedgerClaims> {
@@ -176,8 +142,10 @@ bool Node::open_metadata(metadata::State& state) {
     storage::MetadataFiles::Options options{
         .directory = directory_->metadata(),
         .identity = {.salt = crypto::random_u64()},
-        .required_by = proof_of_entries(),
-        .superblock_required_by = proof_of_superblock(),
+        .required_by = shard::proof_of_entries(
+            *io_, data_path_,
+            data_path_ + "/" + config_.system.runtime_path + "/current_config.toml"),
+        .superblock_required_by = shard::proof_of_superblock(*io_, data_path_),
         .tail_ops_max = config_.metadata.journal_slots,
         .snapshot_ops = std::min(kSnapshotOps, config_.metadata.journal_slots / 2)};
     if (const char* barriers = std::getenv(kBarriersVariable);
@@ -209,33 +177,6 @@ bool Node::open_metadata(metadata::State& state) {
 Task<bool> Node::sweep_metadata() {
     co_await metadata_files_->sweep();
     co_return true;
-}
-
-/// Do the journals know no more than the metadata?
-bool Node::check_lives(const metadata::State& state) {
-    for (const auto& [life, facts] : replay_.partitions()) {
-        // A life is named by the op that began it, and that op was stable before anybody wrote
-        // here.
-        if (life.second.value() > replayed_op_.value()) {
-            return refuse(std::format(
-                "the metadata log in {0}/metadata ends at op {1}, but the journals know a "
-                "partition "
-                "that op {2} made or purged: acknowledged changes are lost. Restore the metadata "
-                "directory from a backup, or move the files in {0}/state away to give up what they "
-                "hold",
-                data_path_, replayed_op_.value(), life.second.value()));
-        }
-        const metadata::Partition* row = state.find_partition(life.first);
-        if ((row == nullptr || row->incarnation != life.second) &&
-            !trash_.is_retired(life.first, life.second)) {
-            observe::log_error(
-                "server",
-                "the journals know a partition that the metadata log does not; they are kept",
-                {{"partition", life.first}, {"incarnation", life.second}});
-            replay_.keep_files();
-        }
-    }
-    return true;
 }
 
 }  // namespace galgo::server

@@ -143,12 +143,9 @@ std::string write_format(const std::string& path, std::uint32_t version, bool en
     return {};
 }
 
-/// Empty when the file says a version that we know, or when it was absent and has been made.
-std::string check_format(const std::string& path, std::uint32_t& version, bool& encrypted) {
-    std::ifstream file(path + "/FORMAT");
-    if (!file) {
-        return write_format(path, version, encrypted);
-    }
+/// Empty when the file says a version that we know.
+std::string read_format(const std::string& path, std::ifstream& file, std::uint32_t& version,
+                        bool& encrypted) {
     std::string line;
     std::getline(file, line);
     version = 0;
@@ -240,8 +237,11 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
                                                path, error.message()));
         }
     }
-    if (std::string problem = check_format(path, directory.version_, directory.encrypted_);
-        !problem.empty()) {
+    std::ifstream format(path + "/FORMAT");
+    std::string problem = format
+                              ? read_format(path, format, directory.version_, directory.encrypted_)
+                              : write_format(path, directory.version_, directory.encrypted_);
+    if (!problem.empty()) {
         return std::unexpected(std::move(problem));
     }
     for (const auto& [name, mode] : {std::pair{directory.metadata(), kPrivateMode},
@@ -253,6 +253,34 @@ std::expected<DataDirectory, std::string> DataDirectory::open(const DataDirector
     }
     if (const int error = sync_path(path); error != 0) {
         return refuse(path, "cannot sync it", error);
+    }
+    return directory;
+}
+
+std::expected<DataDirectory, std::string> DataDirectory::inspect(
+    const DataDirectoryOptions& options) {
+    const std::string& path = options.path;
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+        return refuse(path, "cannot read it", error ? error.value() : ENOTDIR);
+    }
+    DataDirectory directory(path, ::open((path + "/LOCK").c_str(), O_RDONLY | O_CLOEXEC));
+    if (directory.lock_ >= 0) {
+        const int locked = take_lock(directory.lock_, options.lock_wait_ms);
+        if (locked == EWOULDBLOCK) {
+            return std::unexpected(
+                std::format("data directory {}: another process is using it", path));
+        }
+        if (locked != 0) {
+            ::close(std::exchange(directory.lock_, -1));
+        }
+    }
+    std::ifstream format(path + "/FORMAT");
+    if (format) {
+        std::string problem = read_format(path, format, directory.version_, directory.encrypted_);
+        if (!problem.empty()) {
+            return std::unexpected(std::move(problem));
+        }
     }
     return directory;
 }

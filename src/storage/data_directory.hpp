@@ -33,6 +33,11 @@ class DataDirectory {
     /// Makes, locks and checks the directory. The error is one line for the operator.
     static std::expected<DataDirectory, std::string> open(const DataDirectoryOptions& options);
 
+    /// For a look at a directory that no server uses: makes and changes nothing, refuses what
+    /// open() refuses. Without a LOCK, or with one that may not be opened, it is not locked:
+    /// lock_descriptor() is -1 then. An absent FORMAT counts as one of the present format.
+    static std::expected<DataDirectory, std::string> inspect(const DataDirectoryOptions& options);
+
     DataDirectory(DataDirectory&& other) noexcept;
     DataDirectory& operator=(DataDirectory&& other) noexcept;
     DataDirectory(const DataDirectory&) = delete;

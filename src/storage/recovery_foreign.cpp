@@ -12,6 +12,7 @@
 #include "storage/detail/free_name.hpp"
 #include "storage/detail/recovery.hpp"
 #include "storage/detail/replace_file.hpp"
+#include "storage/incarnation_file.hpp"
 #include "storage/partition_log.hpp"
 
 namespace galgo::storage {
@@ -25,9 +26,10 @@ namespace {
 constexpr std::string_view kIncarnationName = "incarnation";
 constexpr std::size_t kIncarnationBytes = 16;
 
-/// Whose files are in the directory; empty when it does not say.
+}  // namespace
+
 Task<Result<std::optional<Incarnation>>> read_incarnation(runtime::IoBackend& io,
-                                                          const std::string& directory) {
+                                                          std::string directory) {
     const std::string path = std::format("{}/{}", directory, kIncarnationName);
     const Result<runtime::FileHandle> file =
         co_await runtime::open(io, path, runtime::OpenMode::kRead);
@@ -47,8 +49,6 @@ Task<Result<std::optional<Incarnation>>> read_incarnation(runtime::IoBackend& io
     }
     co_return Incarnation(load<std::uint64_t>(bytes, 0));
 }
-
-}  // namespace
 
 /// A segment that begins with another batch than the name of its file says. Nothing of it is
 /// served, and nothing is written into or over it. `next`: where the next file begins, if there is
