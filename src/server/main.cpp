@@ -8,6 +8,7 @@
 #include "config/environment.hpp"
 #include "config/loader.hpp"
 #include "observe/log.hpp"
+#include "server/check_command.hpp"
 #include "server/crash_report.hpp"
 #include "server/node.hpp"
 #include "server/options.hpp"
@@ -66,6 +67,9 @@ int run(int argc, char** argv) {
     }
     install_crash_report();
     const CrashStack crash_stack;
+    if (parsed.options.check.has_value()) {
+        return run_check(*parsed.options.check, loaded->config);
+    }
     Node node(parsed.options, *std::move(loaded), std::move(environment), *cpus);
     return node.run();
 }

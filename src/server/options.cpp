@@ -24,10 +24,29 @@ Parsed parse_command_line(int argc, char** argv) {
                  "Load the configuration, report what is wrong with it, and exit");
     app.add_option("--replica-id", parsed.options.replica_id,
                    "Number of this replica in the cluster; 0 on a single node");
+    CheckOptions check;
+    CLI::App* command = app.add_subcommand(
+        "check",
+        "Verify a data directory that no server uses: every checksum of every batch, indexes, "
+        "stored offsets, journals and metadata, and what a start would do. Changes nothing. Exit "
+        "status: 0 nothing wrong, 1 it cannot be checked (usage, locked, no such directory), 2 "
+        "something that a start mends by itself, 3 damage: messages cannot be served, a partition "
+        "would take no more, or a start would be refused. The key of encrypted messages comes from "
+        "the configuration; without it they are checked by their checksums");
+    command->add_option("directory", check.path, "The data directory")->required();
+    command->add_flag("--repair", check.repair,
+                      "Write anew what follows from other files, as a start does: indexes, and "
+                      "damaged copies of superblock and metadata log. No log is cut and no file is "
+                      "deleted; run it as the user of the server. Then check again");
+    command->add_flag("--json", check.json, "Print one JSON object instead of lines");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        parsed.exit_code = app.exit(error);
+        // 1 for whatever is wrong: other numbers say what a check found.
+        parsed.exit_code = app.exit(error) == 0 ? 0 : 1;
+    }
+    if (command->parsed()) {
+        parsed.options.check = std::move(check);
     }
     return parsed;
 }

@@ -9,11 +9,19 @@
 
 namespace galgo::server {
 
+/// galgo-server check DIR
+struct CheckOptions {
+    std::string path;
+    bool repair = false;
+    bool json = false;
+};
+
 struct Options {
     bool fresh = false;                          ///< delete the data directory's content first
     bool with_default_root_credentials = false;  ///< iggy/iggy where nothing else is set
     bool check_config = false;                   ///< load, report, exit
     std::optional<std::uint32_t> replica_id;
+    std::optional<CheckOptions> check;  ///< instead of serving
 };
 
 struct Parsed {
